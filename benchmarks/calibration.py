@@ -1,13 +1,12 @@
 """Calibration of nano's base models: are they a fair test bed before any recipe is trained?
 
-    python benchmarks/calibration.py              reports/records/calibration.json
+    python benchmarks/calibration.py              reports/records/calibration.json.gz
     python benchmarks/calibration.py --profiles tiny --records FOLDER
 
 Notebook 10 shows the record, beside targets that were fixed ahead of every ablation.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from mcbench.data.prompts import prompt_for
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
-from mcbench.files import plain, write_atomic
+from mcbench.files import pack_json
 from mcbench.grpo.diversity import distinct_n, grouped
 from mcbench.runs import provenance
 from mcbench.runs.config import Config, preset
@@ -32,7 +31,7 @@ from mcbench.runs.problems import load_problems
 from mcbench.runs.sampling import load_model, prompt_ids, transformers_policy
 
 ATTEMPTS = 8
-FILE = "calibration.json"
+FILE = "calibration.json.gz"
 PROFILES = ("nano", "nano-m", "nano-old", "nano-steady")
 TEMPERATURES = (0.2, 0.6, 1.0, 1.4, 1.8)
 
@@ -180,8 +179,7 @@ def main() -> None:
         "reports": [one.plain() for one in made],
     }
     asked.records.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(plain(record), separators=(",", ":"))
-    write_atomic(asked.records / FILE, text + "\n")
+    pack_json(asked.records / FILE, record)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ on them in this process and measures, as medians over the rounds and in seconds 
 (thread time, so that other work on the machine does not count):
 
 - ``open``: reading everything and drawing for the first time,
-- ``redraw``: drawing everything again, as after a change of the smoothing,
+- ``redraw``: drawing everything for another choice of runs,
 - ``step``: a look after every run appended one step,
 - ``idle``: a look that finds nothing new,
 - ``memory``: the resident memory of the process, and how much of it the dashboard added.
@@ -23,6 +23,7 @@ import statistics
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,22 +105,25 @@ def timed(call: Any) -> float:
 def measure(root: Path, runs: int, steps: int, rounds: int, every: bool) -> dict[str, Any]:
     """The costs of one look, by kind."""
     paths = written(root, runs, steps)
-    from mcbench.report import Dashboard
+    from mcbench.report.dashboard import Dashboard, watch
     from mcbench.report.panels import SECTIONS
 
     Dashboard._follow = lambda self: self._stop.wait()  # type: ignore[method-assign]
+    watch.LONGEST_UNDRAWN_S = 0.0  # a look draws what is new
     before = resident_mb()
     held: list[Any] = []
-    sections = {"sections": SECTIONS} if every else {}
-    opened = timed(lambda: held.append(Dashboard(root, live=True, **sections)))
+    opened = timed(lambda: held.append(Dashboard(root, live=True)))
     dashboard = held[0]
-    dashboard.list.chosen = [path.name for path in paths]
+    everything: dict[str, Any] = {"picked": {path.name: True for path in paths}}
+    everything |= {"sections": list(SECTIONS)} if every else {}
+    dashboard.page.asked = dashboard.page.asked | everything
     dashboard.refresh()
     rng = np.random.default_rng(0)
     redraw, step_costs, idle = [], [], []
     for number in range(rounds):
-        dashboard.smoothing.value = 5 + number % 2
-        redraw.append(timed(dashboard.refresh))
+        watched = dashboard.watch
+        watched._drawings.clear()
+        redraw.append(timed(partial(watched.parts, dashboard.page.asked)))
         for path in paths:
             append_line(path / "steps.jsonl", line(steps + 1 + number, rng))
         step_costs.append(timed(dashboard.refresh))
@@ -127,7 +131,7 @@ def measure(root: Path, runs: int, steps: int, rounds: int, every: bool) -> dict
     found = {
         "runs": runs,
         "steps": steps,
-        "figures": len(dashboard.curves.figures),
+        "figures": len(dashboard.page.figures),
         "open_s": round(opened, 3),
         "redraw_s": round(statistics.median(redraw), 4),
         "step_s": round(statistics.median(step_costs), 4),
@@ -142,7 +146,7 @@ def measure(root: Path, runs: int, steps: int, rounds: int, every: bool) -> dict
 def share_of_a_processor(root: Path, runs: int, step_s: float, seconds: float) -> dict[str, Any]:
     """Processor time of the dashboard's own thread while the runs make their steps."""
     paths = written(root, runs, 24)
-    from mcbench.report import Dashboard
+    from mcbench.report.dashboard import Dashboard
 
     spent = [0.0]
     follow = Dashboard._follow
@@ -164,7 +168,7 @@ def share_of_a_processor(root: Path, runs: int, step_s: float, seconds: float) -
         for path in paths:
             append_line(path / "steps.jsonl", line(number, rng))
         appended = time.monotonic()
-        while not all(row["step"] >= number for row in dashboard.list.rows):
+        while not all(row["step"] >= number for row in dashboard.page.rows["rows"]):
             wait.wait(0.02)
         shown.append(time.monotonic() - appended)
         wait.wait(max(0.0, step_s - (time.monotonic() - appended)))

@@ -1,6 +1,6 @@
 """The labelled suite under several judges: what each accepts of what it should, and should not.
 
-    python benchmarks/labelled.py                 reports/records/labelled_suite.json
+    python benchmarks/labelled.py                 reports/records/labelled_suite.json.gz
     python benchmarks/labelled.py --judges microcoder livecodebench --limit 3 --records FOLDER
 
 A judge is a set of comparison rules (of ``mcbench.evaluator.rule_sets`` and ``peer_rules.py``)
@@ -22,21 +22,26 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import mcbench.evaluator
 from benchmarks import peer_rules, suite
 from benchmarks.published import ProcessPerSample
-from mcbench.claims.measurements import METHOD, SUITE_FILE, LabelledCase, SuiteRecord
+from mcbench.claims.measurements import SUITE_FILE
 from mcbench.errors import UserError, unknown
 from mcbench.evaluator import Evaluator, outputs_match
-from mcbench.files import digest
+from mcbench.files import digest, pack_json
 
+METHOD = "livecodebench_method"  # a whole method of execution, not a set of rules
 PARTS = {"comparisons": suite.COMPARISONS, "programs": suite.EXECUTIONS, "attacks": suite.ATTACKS}
 JUDGES = ("microcoder", "livecodebench", *peer_rules.PEERS, METHOD)
 _LEFT_OUT = {METHOD: ("comparisons", "attacks")}
 
 
-def judge_suite(judges: Sequence[str] = JUDGES, limit: int | None = None) -> SuiteRecord:
+def judge_suite(judges: Sequence[str] = JUDGES, limit: int | None = None) -> dict[str, Any]:
     """Run the labelled suite under each judge.
 
     Args:
         limit: so many cases a part and label, evenly spread; all where None.
+
+    Returns:
+        ``judges``; ``cases`` as part, group, id, whether it is right, and for each judge whether it
+        was accepted (None: not given); ``digest`` of the suite and of the code that judged it.
 
     Raises:
         UserError: an unknown judge, or a limit below 1.
@@ -47,11 +52,11 @@ def judge_suite(judges: Sequence[str] = JUDGES, limit: int | None = None) -> Sui
         raise UserError(f"limit must be at least 1, got {limit}")
     given = {part: _thinned(cases, limit) for part, cases in PARTS.items()}
     content = digest([_sources(), repr((tuple(judges), limit))])
-    return SuiteRecord(tuple(judges), _judged(judges, given), content)
+    return {"digest": content, "judges": list(judges), "cases": _judged(judges, given)}
 
 
-def _judged(judges: Sequence[str], suite: dict[str, list[Any]]) -> tuple[LabelledCase, ...]:
-    cases = []
+def _judged(judges: Sequence[str], suite: dict[str, list[Any]]) -> list[list[Any]]:
+    cases: list[list[Any]] = []
     for part, given in suite.items():
         marks: list[dict[str, bool]] = [{} for _ in given]
         for judge in judges:
@@ -61,8 +66,9 @@ def _judged(judges: Sequence[str], suite: dict[str, list[Any]]) -> tuple[Labelle
             for mark, accepted in zip(marks, _accepted(judge, part, given), strict=True):
                 mark[judge] = accepted
         for case, mark in zip(given, marks, strict=True):
-            cases.append(LabelledCase(part, case.group, case.id, case.right, mark))
-    return tuple(cases)
+            marked = [mark.get(judge) for judge in judges]
+            cases.append([part, case.group, case.id, case.right, marked])
+    return cases
 
 
 def _thinned(cases: Sequence[Any], limit: int | None) -> list[Any]:
@@ -99,7 +105,7 @@ def main() -> None:
     records = Path(__file__).parents[1] / "reports" / "records"
     parser.add_argument("--records", type=Path, default=records, help="where the record is written")
     asked = parser.parse_args()
-    judge_suite(asked.judges, asked.limit).write(asked.records / SUITE_FILE)
+    pack_json(asked.records / SUITE_FILE, judge_suite(asked.judges, asked.limit))
 
 
 if __name__ == "__main__":

@@ -188,7 +188,7 @@ def main() -> None:
     rows = answers(options.folders)
     if options.part == "record":
         by_family(rows).to_parquet(options.output / "base.parquet")
-        judged(rows).to_parquet(options.output / "base_answers.parquet")
+        judged(rows).to_parquet(options.output / "base_answers.parquet", compression="zstd")
         return
     table = conditions(rows)
     print(table.round(3).to_string(index=False))

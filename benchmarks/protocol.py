@@ -39,7 +39,8 @@ def claims(whose: str) -> str:
 def _row(one: Claim) -> str:
     rule = one.measured.replace("``", "")
     arms = ", ".join(one.arms) or "measurements"
-    return f"| {one.id} | {one.experiment} | {one.told} | {arms} | {rule} |"
+    told = f"{one.claim} ({one.source})" if one.whose in ("rival", "landscape") else one.claim
+    return f"| {one.id} | {one.experiment} | {told} | {arms} | {rule} |"
 
 
 def rates() -> str:

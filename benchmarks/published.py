@@ -218,7 +218,7 @@ def _judge(status: int, test: Test, work: Path, rule_set: RuleSet) -> TestResult
     else:
         rules = rules_of(test)
         found = (compare_text if text else compare_values)(test.expected, value, rules)
-    return result_of(test, TestResult("AC"), data, found)
+    return result_of(test, data, found)
 
 
 # LiveCodeBench's published method ----------------------------------------------------------------

@@ -83,7 +83,7 @@ def main() -> None:
     kept = {path.stem for path in asked.records.glob("*.parquet")} - done
     kept &= {one.config.run_id for one in planned_runs(MASK)}
     for one in finished_records(asked.runs):
-        if one.run_id in kept and one.has_all_responses:
+        if one.run_id in kept and (one.path / "completions").is_dir():
             print(f"counting in {one.run_id}", flush=True)
             add_measurements(repetition_rows(one), path)
 

@@ -12,20 +12,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from mcbench.claims.measurements import (
-    FILE,
-    GRID,
-    add_measurements,
-    grid_measurements,
-    read_measurements,
-)
+from mcbench.claims.measurements import FILE, GRID, add_measurements, read_measurements
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
 from mcbench.experiments.experiments import PlannedRun, planned_runs
@@ -34,6 +28,7 @@ from mcbench.runs.evaluate import evaluate, select_problems
 from mcbench.runs.problems import load_problems
 from mcbench.runs.sampling import load_model, transformers_policy
 from mcbench.runs.say import Say, say
+from mcbench.runs.scores import EvalResult
 from mcbench.runs.shares import boundary
 from mcbench.runs.store import RunStore
 
@@ -159,6 +154,27 @@ def _measure(one: Checkpoint, temperatures: Sequence[float], store: RunStore) ->
                 prompt_style=config.prompt_style,
             )
             yield from grid_measurements(one.run_id, config.seed, one.step, results)
+
+
+def grid_measurements(
+    run_id: str, seed: int, step: int, results: Iterable[EvalResult]
+) -> list[dict[str, Any]]:
+    """A checkpoint's evaluations at several temperatures, at the training length, as rows for T1
+    and T2.
+    """
+    return [
+        {
+            "kind": GRID,
+            "experiment": "temperature",
+            "run_id": run_id,
+            "seed": seed,
+            "step": step,
+            "temperature": result.temperature,
+            "distinct_4": result.distinct_4,
+            "accuracy": result.pass_at_1,
+        }
+        for result in results
+    ]
 
 
 def main() -> None:

@@ -21,12 +21,12 @@ import pandas as pd
 from IPython import get_ipython
 
 from mcbench.claims import claims_of
-from mcbench.claims.curves import run_curves
 from mcbench.claims.evidence import Evidence
 from mcbench.errors import UserError, unknown
 from mcbench.experiments.arms import Arms
 from mcbench.experiments.experiments import EXPERIMENTS, REGISTERED
-from mcbench.experiments.study import Study, missing_runs, planned_study, run_study
+from mcbench.experiments.plan import make_plan
+from mcbench.experiments.study import Study, planned_study, run_study
 from mcbench.report import display
 from mcbench.report.claims import claim_sections, our_sections
 from mcbench.report.dashboard.live_page import show_live
@@ -40,7 +40,9 @@ from mcbench.report.served import page_likely
 from mcbench.report.site import write_comparison
 from mcbench.report.sources import Sources, arms_of, labels_of
 from mcbench.report.style import spoken
+from mcbench.report.table import results_table
 from mcbench.runs.place import committed_records, in_project
+from mcbench.runs.store import RunStore
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,6 +65,18 @@ class Comparison(Study):
         found = {**self.beside, **named}
         return replace(self, beside=found, others=[*self.others, *others])
 
+    def with_registered(
+        self, name: str, runs_dir: str | Path = "runs", use_records: bool = True
+    ) -> Comparison:
+        """The same with the runs of an experiment beside it that the protocol registers since round
+        1, as :func:`show_registered` finds them, so that its claims are on the first screen too;
+        this one where there are none yet.
+        """
+        found = _registered(name, runs_dir, use_records)
+        if nothing_recorded(found):
+            return self
+        return self.with_beside(**{f"{name}, {one.profile}": one for one in found})
+
     def with_first(
         self, finding: str = "", lead: str = "", tiles: Sequence[Tile] = ()
     ) -> Comparison:
@@ -79,11 +93,7 @@ class Comparison(Study):
     @property
     def evidence(self) -> Evidence:
         """The finished runs as claims read them: curves by arm, aligned by seed and problem."""
-        curves = {
-            arm: {one.seed: run_curves(one) for one in runs if one.state == "finished"}
-            for arm, runs in self.arms.items()
-        }
-        return Evidence({arm: runs for arm, runs in curves.items() if runs})
+        return Evidence(self.claim_curves)
 
     @property
     def sources(self) -> Sources:
@@ -129,6 +139,11 @@ class Comparison(Study):
         """Show every claim and question with its parts, intervals and reasons."""
         results = self.sources.results
         display.show(*claim_sections(results), *our_sections(results), fold=fold)
+
+    def scores(self, fold: str = "") -> None:
+        """Show pass rates by source and difficulty, in the shape of the paper's Table 1."""
+        nothing = Panel("", missing="Not recorded: an evaluation.")
+        display.show(results_table(self.sources.sizes) or nothing, fold=fold)
 
     def samples(self, fold: str = "") -> None:
         """Show responses, which a page has in a browser of its own; those of other sizes folded."""
@@ -237,9 +252,9 @@ def compare(
     folder = in_project(runs_dir)
     planned = planned_study(arms, experiment, profile, seeds, steps, settings)
     watched = page_likely() and train
-    if watched and missing_runs(planned, folder, use_records, fresh):
-        runs = [(one.arm, one.config) for one in planned]
-        show_live(folder, runs, committed_records() if use_records and not fresh else [])
+    records = committed_records() if use_records and not fresh else []
+    if watched and (fresh or make_plan(planned, RunStore(folder), records).missing):
+        show_live(folder, [(one.arm, one.config) for one in planned], records)
     study = run_study(
         arms, experiment, profile, seeds, steps, settings, runs_dir=folder,
         use_records=use_records, workers=workers, fresh=fresh,
@@ -266,11 +281,24 @@ def show_registered(
     Raises:
         UserError: it is not registered, or no such panel.
     """
+    found = _registered(name, runs_dir, use_records)
+    experiment, claims = EXPERIMENTS[name], [one.id for one in claims_of(name)]
+    if nothing_recorded(found):
+        told = f"{', '.join(claims)}: registered, not trained yet (mcbench sweep {name})."
+        display.show(Panel("", missing=told))
+        return
+    for one in found:
+        one.show(*panels, fold=f"{experiment.title}, at {one.profile}")
+    found[0].with_beside(*found[1:]).claims(fold=f"{', '.join(claims)}, with what differs")
+
+
+def _registered(name: str, runs_dir: str | Path, use_records: bool) -> list[Comparison]:
+    """The runs of a registered experiment that are there, a comparison a profile."""
     if name not in REGISTERED:
         raise unknown("registered experiment", name, REGISTERED)
-    experiment, claims = EXPERIMENTS[name], [one.id for one in claims_of(name)]
+    experiment = EXPERIMENTS[name]
     settings = experiment.cells[0] if experiment.cells else None
-    found = [
+    return [
         _compared(
             run_study(
                 None, name, profile, experiment.seeds, None, settings, in_project(runs_dir),
@@ -279,10 +307,3 @@ def show_registered(
         )
         for profile in experiment.profiles
     ]  # fmt: skip
-    if nothing_recorded(found):
-        told = f"{', '.join(claims)}: registered, not trained yet (mcbench sweep {name})."
-        display.show(Panel("", missing=told))
-        return
-    for one in found:
-        one.show(*panels, fold=f"{experiment.title}, at {one.profile}")
-    found[0].with_beside(*found[1:]).claims(fold=f"{', '.join(claims)}, with what differs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gzip
 import hashlib
 import json
 import math
@@ -14,6 +15,7 @@ import tempfile
 import threading
 import time
 import tomllib
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -87,6 +89,26 @@ def write_json(path: Path, value: Any) -> None:
     write_atomic(path, json.dumps(plain(value), indent=1, allow_nan=False) + "\n")
 
 
+def pack_json(path: Path, value: Any) -> None:
+    """Replace ``path`` in one step with ``value`` as JSON under gzip; equal values, equal bytes."""
+    text = json.dumps(plain(value), separators=(",", ":"), allow_nan=False)
+    write_atomic(path, gzip.compress(text.encode(), mtime=0))
+
+
+def unpack_json(path: Path) -> Any:
+    """What :func:`pack_json` wrote, or the data of a plain JSON file.
+
+    Raises:
+        OSError: the file cannot be read, or is damaged.
+        ValueError: it holds no JSON.
+    """
+    data = path.read_bytes()
+    try:
+        return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+    except (EOFError, zlib.error) as error:
+        raise ValueError(f"damaged: {error}") from error
+
+
 def append_line(path: Path, record: dict[str, Any]) -> None:
     """Append one JSON line, flushed to disk before the call returns."""
     line = json.dumps(plain(record), allow_nan=False) + "\n"
@@ -117,7 +139,10 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     """
     if not path.exists():
         return []
-    complete, _, _ = path.read_bytes().rpartition(b"\n")
+    try:
+        complete, _, _ = path.read_bytes().rpartition(b"\n")
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
     records = []
     for number, line in enumerate(complete.split(b"\n") if complete else [], start=1):
         try:
@@ -213,7 +238,8 @@ class ProcessLock:
 
     def _recorded(self) -> dict[str, Any] | None:
         found = read_json(self.path)
-        return found if isinstance(found, dict) else None
+        ours = isinstance(found, dict) and {"pid", "host", "start"} <= found.keys()
+        return found if ours else None
 
     def _may_live(self, owner: dict[str, Any]) -> bool:
         if owner["host"] != socket.gethostname():

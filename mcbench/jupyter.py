@@ -131,6 +131,6 @@ def _jupyter_server_extension_points() -> list[dict[str, Any]]:
 def _load_jupyter_server_extension(server: Any) -> None:
     base = url_path_join(server.web_app.settings["base_url"], "mcbench", "watch") + "/"
     watching: dict[str, _Watching] = {}
-    route = base + r"([\w-]+)/(|state|[a-z_]+(?:\.min)?\.js|favicon\.ico)"
+    route = base + r"([\w-]+)/(|state|plotly\.min\.js|favicon\.ico)"
     server.web_app.add_handlers(".*$", [(route, WatchHandler, {"watching": watching})])
     os.environ[ADDRESS] = base

@@ -19,7 +19,9 @@ def run_cells(notebook: str, *ids: str, **given: Any) -> tuple[dict[str, Any], l
     outputs: list[display.Output] = []
     names = dict(given)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(display, "display", outputs.extend)
+        patch.setattr(
+            display, "show", lambda *a, **kw: outputs.extend(display.outputs_of(*a, **kw))
+        )
         for one in ids:
             exec(compile(cells[one].source, f"{notebook}, {one}", "exec"), names)
     return names, outputs

@@ -20,8 +20,8 @@ def plan(rates=(2e-4,), limits=("100%",), diagonal=None, seeds=MAP_SEEDS):
     return planned_runs(NAME, None, seeds, None, ARMS, cells=grid(rates, limits, diagonal))
 
 
-NUMBERS = ("cell-04-2", "cell-04-3", "cell-04-4", "cell-04-5")
-SHOWN = ("cell-08", "cell-08-2", "cell-08-3", "cell-06", "cell-06-2", "curves", "origin")
+NUMBERS = ("cell-04-2", "cell-04-3", "cell-04-4", "cell-06-pooled", "cell-06", "cell-04-5")
+SHOWN = ("cell-08", "cell-08-2", "cell-08-3", "cell-06-2", "curves", "origin")
 
 
 def maps_of(*grid, counted=lambda record: True) -> tuple[dict[str, Any], list[Any]]:

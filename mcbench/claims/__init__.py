@@ -12,7 +12,7 @@ what no formula says. :mod:`.rules` decides, :mod:`.margins` is what counts as n
 from mcbench.claims.assess import Result, assess
 from mcbench.claims.claim import Claim
 from mcbench.claims.contrast import Contrast
-from mcbench.claims.measurements import add_measurements, grid_measurements, read_measurements
+from mcbench.claims.measurements import add_measurements, read_measurements
 from mcbench.claims.rules import STATES
 from mcbench.claims.table import CLAIMS, arms_elsewhere, claims_of, read_claims
 
@@ -26,7 +26,6 @@ __all__ = [
     "arms_elsewhere",
     "assess",
     "claims_of",
-    "grid_measurements",
     "read_claims",
     "read_measurements",
 ]

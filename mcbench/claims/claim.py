@@ -12,6 +12,7 @@ further parts (:mod:`mcbench.claims.in_code`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ from mcbench.claims.evidence import Evidence, Part
 from mcbench.errors import UserError
 
 SAME = "nothing in the formula"
+EARLIER = "trained with our earlier function"
+"""Begins what differs from an original whose own function another claim trains."""
 KNOWN_BY = ("code run beside", "code read", "paper", "second-hand")
 WHOSE = ("paper", "rival", "landscape", "ours")
 
@@ -94,21 +97,20 @@ class Claim:
         return [*found, *(self.code(evidence) if self.code else ())]
 
     @property
-    def told(self) -> str:
-        """The claim; with its source, where that is another paper."""
-        return (
-            f"{self.claim} ({self.source})" if self.whose in ("rival", "landscape") else self.claim
-        )
-
-    @property
     def apart(self) -> str:
-        """What differs from the original and how sure that is, in a sentence; empty for the
-        paper's claims and ours.
+        """What differs from the original and how sure that is, in a sentence; empty where nothing
+        is said of it, as of most claims of the paper and of all questions.
         """
         if self.differs == SAME:
             return f"The formula is the original's ({self.original})."
         told = f"Differs from the original ({self.original}): {self.differs}."
         return told if self.differs else ""
+
+    @property
+    def again(self) -> str:
+        """The claim that asks the same of the original's own function; empty where none does."""
+        found = re.match(rf"{EARLIER} \((\w+) has ", self.differs)
+        return found[1] if found else ""
 
     @property
     def directed(self) -> bool:

@@ -39,9 +39,9 @@ def _of_training(start: float, end: float) -> Statistic:
     return lambda x, y: st.mean_between((x - x[0]) / (x[-1] - x[0]), y, start, end)
 
 
-def _after(extension: float, last: float = 0.6) -> Statistic:
-    """Mean over the second half of as much time after an extension as the ``last`` one has."""
-    lag = 1 - last
+def _after(extension: float) -> Statistic:
+    """Mean over the second half of as much time after an extension as the last one, at 0.6, has."""
+    lag = 1 - 0.6
     return lambda x, y: st.mean_between(x / x[-1], y, extension + lag / 2, extension + lag)
 
 

@@ -132,7 +132,7 @@ class Evidence:
         """Those that every arm was run with; without arms those that were measured."""
         if self.arms:
             return tuple(sorted(set.intersection(*map(set, self.arms.values()))))
-        rows = [row for row in self.measurements if row["experiment"] == self.experiment]
+        rows = [row for row in self.measurements if row.get("experiment") == self.experiment]
         return tuple(sorted({int(row["seed"]) for row in rows if "seed" in row}))
 
     def reward(self, arm: str) -> Series:

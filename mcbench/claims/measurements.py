@@ -5,7 +5,7 @@ One JSON line a measurement, in ``measurements.jsonl`` beside the compact record
 ``temperature_grid`` (T1, T2): a checkpoint sampled at one temperature.
     experiment, run_id, seed, step, temperature, distinct_4 (share), accuracy (pass@1, share)
 ``labelled_solution`` (E1): one labelled solution judged under one set of rules.
-    experiment, rules, case, group, right (is it?), accepted (by the rules?)
+    rules, case, group, right (is it?), accepted (by the rules?); of the judges, of no experiment
 ``repetition``: truncated responses that repeat themselves, in a span of a run's steps up to one.
     experiment, run_id, seed, step, responses, truncated, window, periodic (counts)
 
@@ -16,23 +16,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcbench.errors import UserError, unknown
-from mcbench.files import read_lines, write_atomic, write_json
+from mcbench.files import read_lines, unpack_json, write_atomic
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mcbench.runs.scores import EvalResult
-
 FILE = "measurements.jsonl"
-SUITE_FILE = "labelled_suite.json"
+SUITE_FILE = "labelled_suite.json.gz"
 """The record that ``benchmarks/labelled.py`` makes, beside the runs'."""
-METHOD = "livecodebench_method"
-"""The suite's judge that is a whole method of execution, not a set of rules."""
 GRID = "temperature_grid"
 SUITE = "labelled_solution"
 REPETITION = "repetition"
@@ -40,7 +35,7 @@ _RUN: dict[str, Any] = {"experiment": str, "run_id": str, "seed": int, "step": i
 COLUMNS: dict[str, dict[str, type | tuple[type, ...]]] = {
     GRID: {**_RUN, **dict.fromkeys(("temperature", "distinct_4", "accuracy"), (int, float))},
     SUITE: {
-        **dict.fromkeys(("experiment", "rules", "case", "group"), str),
+        **dict.fromkeys(("rules", "case", "group"), str),
         **dict.fromkeys(("right", "accepted"), bool),
     },
     REPETITION: {
@@ -49,62 +44,6 @@ COLUMNS: dict[str, dict[str, type | tuple[type, ...]]] = {
     },
 }
 Measurements = Sequence[Mapping[str, Any]]
-
-
-@dataclass(frozen=True)
-class LabelledCase:
-    """A case of the suite: whether it is right, and by judge whether it was accepted."""
-
-    part: str
-    group: str
-    id: str
-    right: bool
-    accepted: dict[str, bool]
-
-
-@dataclass(frozen=True)
-class SuiteRecord:
-    """All cases under all judges, and the hash of the suite and of the code that judged it."""
-
-    judges: tuple[str, ...]
-    cases: tuple[LabelledCase, ...]
-    digest: str
-
-    def write(self, path: Path) -> None:
-        """Save as JSON; :meth:`read` is the inverse."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(
-            path,
-            {
-                "digest": self.digest,
-                "judges": list(self.judges),
-                "cases": [
-                    [c.part, c.group, c.id, c.right, [c.accepted.get(j) for j in self.judges]]
-                    for c in self.cases
-                ],
-            },
-        )
-
-    @classmethod
-    def read(cls, path: Path) -> SuiteRecord:
-        """Read a saved record.
-
-        Raises:
-            UserError: no such file, or it is no record of the suite.
-        """
-        try:
-            data = json.loads(path.read_text())
-            judges = tuple(data["judges"])
-            cases = []
-            for part, group, name, right, marks in data["cases"]:
-                pairs = zip(judges, marks, strict=True)
-                accepted = {judge: mark for judge, mark in pairs if mark is not None}
-                cases.append(LabelledCase(part, group, name, right, accepted))
-            return cls(judges, tuple(cases), data["digest"])
-        except OSError as error:
-            raise UserError(f"suite record {path} cannot be read: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path} is no record of the labelled suite: {error}") from error
 
 
 def check_measurement(row: Mapping[str, Any]) -> None:
@@ -149,60 +88,51 @@ def read_measurements(path: str | Path) -> list[dict[str, Any]]:
     path = Path(path)
     rows = read_lines(path / FILE if path.is_dir() else path)
     if (path / SUITE_FILE).exists():
-        rows += _judged_solutions(path / SUITE_FILE)
+        rows += read_suite(path / SUITE_FILE)
     for row in rows:
         check_measurement(row)
     return rows
 
 
-def _judged_solutions(path: Path) -> list[dict[str, Any]]:
-    """One row a case of the labelled suite and set of rules that judged it."""
-    return [
-        {
-            "kind": SUITE,
-            "experiment": "code_evaluator",
-            "rules": judge,
-            "case": f"{case.part}/{case.id}",
-            "group": f"{case.part}: {case.group}",
-            "right": case.right,
-            "accepted": accepted,
-        }
-        for case in SuiteRecord.read(path).cases
-        for judge, accepted in case.accepted.items()
-        if judge != METHOD
-    ]
+def read_suite(path: Path) -> list[dict[str, Any]]:
+    """The labelled suite's own record: a row a judge and case that it was given, the first judge's
+    first; ``part`` says of which part of the suite a case is.
 
-
-def grid_measurements(
-    run_id: str, seed: int, step: int, results: Iterable[EvalResult]
-) -> list[dict[str, Any]]:
-    """A checkpoint's evaluations at several temperatures (of
-    :func:`mcbench.runs.evaluate.evaluate`, at the training length) as rows for T1 and T2.
+    Raises:
+        UserError: no such file, or it is no record of the suite.
     """
-    return [
-        {
-            "kind": GRID,
-            "experiment": "temperature",
-            "run_id": run_id,
-            "seed": seed,
-            "step": step,
-            "temperature": result.temperature,
-            "distinct_4": result.distinct_4,
-            "accuracy": result.pass_at_1,
-        }
-        for result in results
-    ]
+    try:
+        found = unpack_json(path)
+        return [
+            {
+                "kind": SUITE,
+                "rules": judge,
+                "part": part,
+                "case": f"{part}/{name}",
+                "group": group,
+                "right": right,
+                "accepted": marks[place],
+            }
+            for place, judge in enumerate(found["judges"])
+            for part, group, name, right, marks in found["cases"]
+            if marks[place] is not None
+        ]
+    except OSError as error:
+        raise UserError(f"suite record {path} cannot be read: {error.strerror}") from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise UserError(f"{path} is no record of the labelled suite: {error}") from error
 
 
 def table_of(rows: Measurements, kind: str, experiment: str) -> pd.DataFrame:
-    """The rows of one kind and experiment.
+    """The rows of one kind that are of an experiment, or of none.
 
     Raises:
         UserError: there are none.
     """
     import pandas as pd
 
-    found = [row for row in rows if row["kind"] == kind and row["experiment"] == experiment]
+    of = (None, experiment)
+    found = [row for row in rows if row["kind"] == kind and row.get("experiment") in of]
     if not found:
         raise UserError(f"no {kind} measurements of experiment {experiment}")
     return pd.DataFrame(found)

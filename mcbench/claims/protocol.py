@@ -11,9 +11,11 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from mcbench.claims.measurements import Measurements
+from mcbench.files import rows_beside
 from mcbench.runs.store import RunRecord
 
 FILE = "docs/protocol.md"
+_FIRST = rows_beside(__file__, "protocol.toml")["first_round"]
 SEEDS = tuple(range(10, 22))
 """Of every arm; no verdict of the protocol with fewer."""
 MAP_SEEDS = (30, 31, 32)
@@ -24,12 +26,11 @@ ROUND_2_SEEDS, ROUND_2_EVALUATOR = tuple(range(40, 64)), tuple(range(40, 76))
 RETRAINED = tuple(range(50, 55))
 """Of the arms that are trained again with their originals' functions, and of self-play; round 2's
 have other settings, so that no run is in both."""
-FIRST_ROUND = tuple(range(5))
-BEGAN = 1795334400  # 2026-11-22 08:00 UTC: after the first round's runs, before the protocol's
+FIRST_ROUND = tuple(_FIRST["seeds"])
+BEGAN: float = _FIRST["until"].timestamp()
+"""After the first round's runs, before the protocol's; seconds since 1970."""
 PROTOCOL, ELSEWHERE = "protocol", "seeds of the protocol"
 """What a basis begins with, and what it is at another profile or length than the protocol names."""
-PILOTS = tuple(range(100, 104))
-"""Looked at while the experiments were designed, and used for no verdict."""
 
 Of = TypeVar("Of")
 

@@ -76,18 +76,6 @@ def second_state(states: Collection[str]) -> str:
     return SUPPORTED if found == {SUPPORTED} else INCONCLUSIVE
 
 
-def second_p(state: str, parts: Sequence[Part]) -> float:
-    """The p-value of a state of round 2: of supported the largest of the parts' (two-sided), of
-    refuted Simes' over the parts, each by the smaller of its two ways to be so.
-    """
-    by_part = [p_values(part) for part in parts]
-    if state == SUPPORTED:
-        return min(1.0, max(2 * one[SUPPORTED] for one in by_part))
-    if state == REFUTED:
-        return simes([min(1.0, 2 * one[CONTRADICTED], one[NO_EFFECT]) for one in by_part])
-    return 1.0
-
-
 def p_values(part: Part) -> dict[str, float]:
     """Of one part, the p-value of each state that it can have."""
     found = part.estimate

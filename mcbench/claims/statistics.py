@@ -46,9 +46,9 @@ def last_window(x: np.ndarray, y: Curve, share: float = LAST) -> np.ndarray:
     return y[..., _late(x, share)].mean(axis=-1)
 
 
-def first_window(x: np.ndarray, y: Curve, share: float = FIRST) -> np.ndarray:
-    """Mean over the first ``share`` of the steps, the first point at least."""
-    return y[..., _early(x, share)].mean(axis=-1)
+def first_window(x: np.ndarray, y: Curve) -> np.ndarray:
+    """Mean over the first :data:`FIRST` of the steps, the first point at least."""
+    return y[..., _early(x)].mean(axis=-1)
 
 
 def mean_between(done: np.ndarray, y: Curve, start: float, end: float) -> np.ndarray:
@@ -64,8 +64,8 @@ def mean_between(done: np.ndarray, y: Curve, start: float, end: float) -> np.nda
     return y[..., inside].mean(axis=-1)
 
 
-def _early(x: np.ndarray, share: float) -> np.ndarray:
-    return x <= x[0] + share * (x[-1] - x[0])
+def _early(x: np.ndarray) -> np.ndarray:
+    return x <= x[0] + FIRST * (x[-1] - x[0])
 
 
 def _late(x: np.ndarray, share: float) -> np.ndarray:
@@ -168,7 +168,7 @@ def held_out_peak(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     Raises:
         UserError: no point lies between the windows.
     """
-    inner = np.flatnonzero(~_early(x, FIRST) & ~_late(x, LAST))
+    inner = np.flatnonzero(~_early(x) & ~_late(x, LAST))
     if not len(inner):
         raise UserError(f"a peak needs points between the first and last window, got x = {x}")
     smoothed = smooth(x, y)[..., inner]

@@ -18,7 +18,7 @@ from mcbench.cli.options import Integers
     "file of problems (default: that of the model's run or profile, else nano:test).",
 )
 @click.option(
-    "--data", default="", metavar="PATH", help="A local copy of the benchmark (see below)."
+    "--data", default="", metavar="PATH", help="A local copy of the benchmark (see above)."
 )
 @click.option("--from", "start", default="", metavar="DATE", help="Only problems from that day on.")
 @click.option("--to", "end", default="", metavar="DATE", help="Only problems up to that day.")

@@ -23,13 +23,12 @@ from mcbench.errors import UserError
     "of a page that was built before (reports/07_results.html) this writes a copy.",
 )
 @click.option(
-    "--insights", is_flag=True, help="Print the table of the paper's claims and of ours instead."
+    "--insights", is_flag=True, help="Print the table of all claims and questions instead."
 )
 @click.option(
     "--complete",
     is_flag=True,
-    help="Of a folder of reports: first train the runs whose records are missing and measure what "
-    "is missing beside them.",
+    help="Of a folder of reports: first train the runs whose records are missing.",
 )
 @runs_dir_option
 @click.option(

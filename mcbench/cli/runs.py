@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mcbench.cli.options import runs_dir_option
-from mcbench.errors import UserError
+from mcbench.errors import UserError, unknown
 
 
 @click.command()
@@ -41,9 +41,7 @@ def runs(run: str | None, runs_dir: str, records: bool, **wanted: Any) -> None:
     for one in found:
         values = one.config.model_dump(mode="json")
         if unknown_names := where.keys() - values.keys():
-            raise UserError(
-                f"--where: there is no setting {min(unknown_names)!r}; mcbench settings lists them"
-            )
+            raise unknown("setting", min(unknown_names), values)
         state = wanted["state"] in (None, one.state)
         if state and all(values[name] == value for name, value in where.items()):
             print(_line(one))
@@ -64,17 +62,11 @@ def _line(one: Any) -> str:
 
 
 def _accuracy(one: Any) -> float | None:
-    """The last pass@1 after training began, as pages show it: of all problems, at the training
-    length and the run's own temperature.
-    """
-    config, lines = one.config, one.eval_lines
-    lengths = {line["max_completion_length"] for line in lines}
-    longest = config.max_completion_length
-    length = longest if longest in lengths else min(lengths, default=0)
-    most = max((len(line["per_problem"]) for line in lines), default=0)
-    own = (length, config.eval_temperature, most)
-    found = [line["pass_at_1"] for line in lines if line["step"] > 0 and _how(line) == own]
-    return found[-1] if found else None
+    """The last pass@1 after training began."""
+    from mcbench.runs.scores import accuracy_by_step
+
+    found = accuracy_by_step(one.eval_lines, one.config.eval_temperature)
+    return next((value for step, value in reversed(found.items()) if step > 0), None)
 
 
 def _how(line: dict[str, Any]) -> tuple[int, float, int]:

@@ -22,7 +22,11 @@ FEW = 24  # runs that are listed unasked
     help="Only these arms of the experiment; or arms of your own, such as "
     '\'{"mine": {"recipe": "microcoder", "mask_ratio": 0.5}}\'.',
 )
-@click.option("--workers", type=int, help="Runs side by side (default: 1; on Ray as many as fit).")
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    help="Runs side by side (default: 1; on Ray as many as fit).",
+)
 @click.option(
     "--address",
     metavar="local|auto|HOST:PORT",
@@ -31,7 +35,7 @@ FEW = 24  # runs that are listed unasked
 )
 @click.option(
     "--retries",
-    type=int,
+    type=click.IntRange(0),
     default=1,
     show_default=True,
     help="Further attempts for a run that crashed or lost its machine.",

@@ -25,13 +25,10 @@ from mcbench.errors import UserError, unknown
 @click.option(
     "--launch",
     metavar="CONFIG",
-    help="Train with several processes: cpu, ddp, fsdp2, zero2, zero3, or the path of an "
-    "accelerate configuration.",
+    help="Train with several processes: cpu, ddp, fsdp2, or the path of an accelerate "
+    "configuration.",
 )
-@click.option("--processes", type=int, help="Of all machines together (default: CONFIG's).")
-@click.option("--machines", type=int, default=1, show_default=True)
-@click.option("--machine-rank", type=int, default=0, help="Which of them this is, from 0.")
-@click.option("--main-address", metavar="HOST:PORT", help="Of machine 0, where there are several.")
+@click.option("--processes", type=int, help="How many (default: CONFIG's).")
 @settings_options
 @click.option(
     "--measure",
@@ -49,6 +46,8 @@ def train(**options: Any) -> None:
     from mcbench.scale.process import end_with_parent
 
     end_with_parent()
+    if options["measure"] and not options["dry_run"]:
+        raise UserError("--measure goes with --dry-run; without both the run is trained")
     config = _config(options)
     launch = _launch(options)
     if options["dry_run"]:
@@ -72,12 +71,10 @@ def _launch(options: dict[str, Any]) -> Any:
     """The launch that the options ask for; None where they ask for none."""
     from mcbench.scale.launch import launch
 
-    names = ("processes", "machines", "machine_rank", "main_address")
-    several = [options[name] for name in names]
     if options["launch"] is not None:
-        return launch(options["launch"], *several)
-    if several[:3] != [None, 1, 0]:
-        raise UserError("--processes, --machines and --machine-rank need --launch CONFIG")
+        return launch(options["launch"], options["processes"])
+    if options["processes"] is not None:
+        raise UserError("--processes needs --launch CONFIG")
     return None
 
 

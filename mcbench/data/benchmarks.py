@@ -133,9 +133,7 @@ class BenchmarkSet:
         Raises:
             UserError: no date, or nothing lies in the window.
         """
-        for day in filter(None, (start, end)):
-            if not is_date(day):
-                raise UserError(f"a date is written YYYY-MM-DD, got {day!r}")
+        check_window(start, end)
         kept = [
             entry
             for entry in self.entries
@@ -163,6 +161,15 @@ class BenchmarkSet:
     def counts(self) -> Counter[tuple[str, str]]:
         """Number of problems by platform and difficulty."""
         return Counter((entry.kind, entry.difficulty) for entry in self.entries)
+
+
+def check_window(start: str, end: str) -> None:
+    """Refuses what are no dates, or in the wrong order; an empty one is none."""
+    for day in filter(None, (start, end)):
+        if not is_date(day):
+            raise UserError(f"a date is written YYYY-MM-DD, got {day!r}")
+    if start and end and start > end:
+        raise UserError(f"no day is from {start} on and up to {end}")
 
 
 @lru_cache(maxsize=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.metadata
 import importlib.util
 import json
 import re
@@ -57,6 +58,14 @@ def missing_module(code: str) -> str:
 @cache
 def _is_installed(name: str) -> bool:
     return name in sys.stdlib_module_names or importlib.util.find_spec(name) is not None
+
+
+@cache
+def installed(folders: tuple[str, ...]) -> list[str]:
+    """The names of the distributions in these folders."""
+    return sorted(
+        {str(found.name) for found in importlib.metadata.distributions(path=list(folders))}
+    )
 
 
 def cases(test: dict[str, Any]) -> int:
@@ -168,16 +177,21 @@ def example_calls(problem: Problem, most: int = 40) -> dict[str, str]:
     return telling | ({together: ""} if len(short) > 1 else {})
 
 
-def example_inputs(problem: Problem, most: int = 40) -> dict[int, bool]:
+def example_inputs(problem: Problem) -> dict[int, bool]:
     """Hashes of what a program reads and prints in the tests of a problem, both as words; whether
     such a pair is so long that two problems do not share it by chance.
+
+    Letter case and trailing zeros of what is printed, which a copy may ask for otherwise, do not
+    count.
     """
-    tests = (test for test in problem.tests[:most] if test.get("stdin", "").strip())
+    tests = (test for test in problem.tests if test.get("stdin", "").strip())
     pairs = (comparisons(test)[0] for test in tests)
-    return {hash_of(f"{given}\n{told}"): len(given) >= _LONG for given, told in pairs}
+    found = ((given, _ZEROS.sub(r"\1", told.casefold())) for given, told in pairs)
+    return {hash_of(f"{given}\n{told}"): len(given) >= _LONG for given, told in found}
 
 
 _LONG = 64  # characters of an input
+_ZEROS = re.compile(r"\.0+\b|(\.\d*[1-9])0+\b")
 _TELLING = 5  # characters of arguments that two problems hardly share by chance
 
 

@@ -9,6 +9,7 @@ reference show how much the tests notice.
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,7 @@ from mcbench.data.judge import (
 )
 from mcbench.data.mutants import mutants
 from mcbench.data.pipeline import BatchStage, Outcome
-from mcbench.data.programs import cases, is_python, missing_module
+from mcbench.data.programs import cases, installed, is_python, missing_module
 from mcbench.data.schema import Problem
 from mcbench.settings import Settings, Share
 
@@ -85,6 +86,10 @@ class Verify(BatchStage):
 
     name: ClassVar[str] = "verify"
     in_workers: ClassVar[bool] = False
+
+    def configuration(self) -> Any:
+        """What can be imported counts, too: a reference that lacks a module is dropped."""
+        return [super().configuration(), installed(tuple(sys.path))]
 
     def run(self, batch: list[Problem]) -> Outcome:
         """References, then mutants, then the reward; each in calls for the whole batch."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -68,7 +69,7 @@ def _apps(ground_truth: str | Mapping[str, Any]) -> list[dict[str, Any]]:
     """Columns of `CodeReward` from tests in the form of APPS; two where these can be read so."""
     try:
         given = json_value(ground_truth) if isinstance(ground_truth, str) else ground_truth
-        inputs, outputs = given["inputs"], given["outputs"]
+        inputs, outputs = _lists(given["inputs"]), _lists(given["outputs"])
         if isinstance(inputs, str) and isinstance(outputs, str):  # one test, as it is
             inputs, outputs = [inputs], [outputs]
         if not (isinstance(inputs, list) and isinstance(outputs, list) and inputs):
@@ -93,6 +94,12 @@ def _apps(ground_truth: str | Mapping[str, Any]) -> list[dict[str, Any]]:
     if all(isinstance(test["expected"], list) and len(test["expected"]) == 1 for test in calls):
         readings.append([test | {"expected": test["expected"][0]} for test in calls])
     return [{"tests": each, "form": "call", "fn_name": name} for each in readings]
+
+
+def _lists(value: Any) -> Any:
+    """Lists, where a table's columns came as arrays."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return [*map(_lists, value)] if isinstance(value, list) else value
 
 
 def _text(value: Any, field: str) -> str:
@@ -129,7 +136,7 @@ def _value(expected: Any, given: Any) -> Any:
 
 
 def _one(response: Any, row: Mapping[str, Any]) -> float:
-    if not hasattr(_mine, "reward"):
-        _mine.reward = CodeReward(Evaluator(workers=1), overlap=False)
+    if getattr(_mine, "process", None) != os.getpid():  # a fork has none that it could use
+        _mine.reward, _mine.process = CodeReward(Evaluator(workers=1), overlap=False), os.getpid()
     columns: dict[str, Any] = {name: [row[name]] for name in ("tests", "form", "fn_name")}
     return float(_mine.reward([""], [response], **columns)[0] or 0.0)

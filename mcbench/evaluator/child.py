@@ -35,6 +35,9 @@ _SIGINT = int(signal.SIGINT)
 # Only programs with one of these words have objects that do something when they are let go of.
 _FINALISING = re.compile(b"__del__|yield|open|IO|Buffered")
 
+# And only these look for the file that they are in.
+_READS_ITSELF = re.compile("__file__|argv|inspect|linecache|spawn|forkserver")
+
 _WARM_UPS = 20
 _WARM_UP = b"""\0
 import sys
@@ -192,6 +195,9 @@ def _define(code: bytes, names: dict[str, Any]) -> None:
     for part, file in zip(parts, ("preamble.py", "main.py"), strict=True):
         if part:
             text = part.removeprefix("\ufeff")
+            if _READS_ITSELF.search(text):
+                with open(file, "wb") as own:  # noqa: PTH123 (pathlib would cost every start)
+                    own.write(text.encode("utf-8", "surrogatepass"))
             compiled = compile(text, file, "exec", futures, dont_inherit=True)
             exec(compiled, names)
             futures = compiled.co_flags & _FUTURES
@@ -283,7 +289,7 @@ def _exit_status(code: object) -> int:
     if code is None:
         return 0
     if isinstance(code, int):
-        return code & 0xFF
+        return code & 0xFF if -(1 << 63) <= code < 1 << 63 else 255
     print(code, file=sys.stderr)
     return 1
 

@@ -63,9 +63,9 @@ _SPACES = re.compile(f"[{_SPACE}]+")
 _ODD_SPACE = re.compile("[\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_WHOLE = re.compile(r"-?[0-9]+\.0+")
+_WHOLE = re.compile(r"-?[0-9]+\.0+|-?[0-9](\.[0-9]+)?e\+[0-9]{2,3}")  # 5.0 and 1e+16
 _EXACT = 2**53  # a float has all integers up to here
-_NOT_FINITE = re.compile("nan|[+-]?inf(inity)?", re.IGNORECASE)
+_NOT_FINITE = re.compile("[+-]?(nan|inf(inity)?)", re.IGNORECASE)
 _YES_NO = ("yes", "no")
 
 
@@ -240,7 +240,7 @@ def _lines(text: str) -> list[str]:
 def _numbers_match(wanted: str, got: str, rules: Rules) -> bool:
     """Whether an expected number accepts a token that is not the same text."""
     if _INTEGER.fullmatch(wanted) and not rules.stated_tolerance:
-        return rules.real and _WHOLE.fullmatch(got) is not None and got.partition(".")[0] == wanted
+        return rules.real and _same_whole(wanted, got)
     number, answer = _as_number(wanted), _as_number(got)
     if number is None or answer is None:
         return False
@@ -254,6 +254,17 @@ def _numbers_match(wanted: str, got: str, rules: Rules) -> bool:
         if exact == exact.to_integral_value():
             return exact == answer or (exact == Decimal(repr(number)) and _rounds(answer, number))
     return rules.close(number, answer)
+
+
+def _same_whole(wanted: str, got: str) -> bool:
+    """Whether a real number, as it is printed, is an expected integer to the last digit. A zero may
+    have a sign.
+    """
+    digits = got
+    if _WHOLE.fullmatch(got):
+        digits = f"{Decimal(got):f}" if "e" in got else got.partition(".")[0]
+    same = digits.lstrip("-") == wanted.lstrip("-") and _NUMBER.fullmatch(got) is not None
+    return same and Decimal(got) == Decimal(wanted)  # but for the sign
 
 
 def _rounds(answer: int, expected: float) -> bool:
@@ -371,6 +382,9 @@ def _scalars_equal(expected: Any, actual: Any, rules: Rules) -> bool:
                 return expected == actual or _rounds(actual, expected)
             return bool(expected == actual)
         return rules.close(expected, actual)
+    if isinstance(expected, complex) and isinstance(actual, complex):
+        parts = (expected.real, actual.real), (expected.imag, actual.imag)
+        return all(rules.close(*pair) for pair in parts)
     if isinstance(expected, str) and isinstance(actual, str) and rules.case_sensitive is False:
         return _same_letters(expected, actual)
     if type(expected) is not type(actual):
@@ -456,6 +470,8 @@ def _shape(value: Any, numbers: list[float], rules: Rules) -> Any:
             return "nan"
         numbers.append(number)
         return "#"
+    if isinstance(value, complex):
+        return ("complex", *(_shape(part, numbers, rules) for part in (value.real, value.imag)))
     if isinstance(value, str) and rules.case_sensitive is False:
         return ("str", value.lower())
     return (type(value).__name__, bytes(value) if isinstance(value, bytearray) else value)

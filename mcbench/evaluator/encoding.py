@@ -72,13 +72,15 @@ class _Packer:
     def pack(self, value: Any, depth: int) -> Any:
         if depth > MAX_DEPTH:
             raise TypeError(f"a value nested more than {MAX_DEPTH} levels deep")
-        if value is None or isinstance(value, (int, float, complex, str, bytes)):
-            return _pack_scalar(value)
         kind = type(value)
+        if kind in _SCALAR_TYPES:
+            return _pack_scalar(value)
         if kind not in _TAG_OF and kind is not dict:
             packed = self._pack_special(value, kind, depth)
             if packed is not None:
                 return packed
+        if isinstance(value, _SCALAR_BASES):
+            return _pack_scalar(value)
         for base, tag in _TAG_OF.items():
             if isinstance(value, base):
                 items = list(base.__iter__(value))
@@ -112,6 +114,10 @@ class _Packer:
         if self.other is not None:
             return self.other(value, lambda part: self.pack(part, depth + 1))
         return None
+
+
+_SCALAR_BASES = (int, float, complex, str, bytes)
+_SCALAR_TYPES = {type(None), bool, *_SCALAR_BASES}
 
 
 def _all_plain(items: list[Any]) -> bool:

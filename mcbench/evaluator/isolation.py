@@ -36,8 +36,6 @@ USER = "unprivileged user"
 NETWORK, IPC, PIDS, ROOT = "network namespace", "ipc namespace", "pid namespace", "own root"
 _USERS = 1_000_000, 1 << 24  # the first number for users of sandboxes, and how many there are
 
-# Of a test's process: what a test can use up.
-_LIMITED = (resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_AS)
 # Without a root of its own: further files that a test can read.
 _READABLE = ("/proc", "/etc/passwd", "/etc/group", "/etc/hosts")
 
@@ -69,7 +67,6 @@ class Layers:
     def __init__(self) -> None:
         self.evaluator_pid = os.getppid()
         self.max_processes: int | None = None
-        self.hard_limits: dict[int, int] = {}  # of the zygote, so that a child need not ask
         self.granted: list[str] = []
         self.missing: dict[str, str] = {}
         self.world = False  # own root, own processes: nothing of the host is there
@@ -186,8 +183,7 @@ def put_on_filters(layers: Layers) -> None:
     with layers.attempt(SECCOMP):
         own_user = layers.test_uid is not None
         named_sockets = layers.world and NETWORK in layers.granted
-        protected = [] if layers.world or own_user else _protected(layers)
-        seccomp.restrict_system_calls(named_sockets, own_user, protected)
+        seccomp.restrict_system_calls(named_sockets, own_user)
 
 
 def _file_ruleset(layers: Layers) -> int:
@@ -195,13 +191,6 @@ def _file_ruleset(layers: Layers) -> int:
     shared = (SHARED, landlock.FILES_ONLY)
     writable = [(path, -1) for path in (layers.scratch.path, *world.DEVICES)] + [shared]
     return landlock.file_ruleset(readable, [world.PROJECT], writable)
-
-
-def _protected(layers: Layers) -> list[int]:
-    """Processes and groups that a test could signal, where it has the same user."""
-    supervisor = os.getppid()
-    ours = [os.getpid(), supervisor, layers.evaluator_pid]
-    return [-1, *ours, *(-os.getpgid(pid) for pid in ours)]
 
 
 def clean_scratch(layers: Layers) -> None:
@@ -224,6 +213,9 @@ def protect_self() -> None:
     libc.library.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+_ARENAS = -8  # M_ARENA_MAX of malloc.h
+
+
 def settle_memory() -> "list[bytes]":
     """Make our memory cheap to fork; what is returned is to be kept.
 
@@ -233,7 +225,15 @@ def settle_memory() -> "list[bytes]":
     filling = [bytes(size) for size in range(0, 480, 16) for _ in range(100)]
     with contextlib.suppress(AttributeError):  # not in every C library
         libc.library.malloc_trim(0)
+        # Each thread would reserve further 64 MiB or more of address space, which is limited.
+        libc.library.mallopt(_ARENAS, 1)
     return filling
+
+
+def go_first() -> None:
+    """Where memory runs out, the kernel is to end what belongs to a sandbox, and not who trains."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
 
 
 def die_with_parent() -> None:
@@ -259,7 +259,6 @@ def confine_zygote(layers: Layers) -> None:
             layers.max_processes = others + portable.SHARED_USER_PROCESSES
     if layers.test_uid is not None and layers.max_processes is not None:
         portable.limit(resource.RLIMIT_NPROC, layers.max_processes)  # root itself is exempt
-    layers.hard_limits = {which: resource.getrlimit(which)[1] for which in _LIMITED}
     libc.library.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     # A change of credentials undoes both.
     protect_self()
@@ -272,21 +271,15 @@ def hide_files(layers: Layers) -> None:
         landlock.restrict_files(layers.ruleset)
 
 
-def _limit(layers: Layers, request: dict[str, Any]) -> None:
-    # The zygote stops it first, where it can see the use of time.
-    seconds = int(request["cpu_s"]) + 2
-    file_bytes = request["output_bytes"] + 1  # one more, to see that it was exceeded
-    address_space = request["memory_bytes"] + ADDRESS_SLACK
-    for which, value in zip(_LIMITED, (seconds, file_bytes, address_space), strict=True):
-        portable.limit(which, value, layers.hard_limits[which])
-
-
 def confine_child(layers: Layers, request: dict[str, Any], secret: bool) -> None:
     """In the child, before any of the submission runs: limits, then privileges for good.
 
     A process with a ``secret``, the answers, stays closed to others of its user.
     """
-    _limit(layers, request)
+    # The zygote stops it first, where it can see the use of time.
+    portable.limit(resource.RLIMIT_CPU, int(request["cpu_s"]) + 2)
+    portable.limit(resource.RLIMIT_FSIZE, request["output_bytes"] + 1)  # to see that it is exceeded
+    portable.limit(resource.RLIMIT_AS, request["memory_bytes"] + ADDRESS_SLACK)
     if layers.max_processes is not None and layers.test_uid is None:
         portable.limit(resource.RLIMIT_NPROC, layers.max_processes)
     if layers.test_uid is not None:
@@ -297,7 +290,7 @@ def confine_child(layers: Layers, request: dict[str, Any], secret: bool) -> None
     libc.library.prctl(PR_SET_DUMPABLE, int(not secret), 0, 0, 0)  # /dev/stdin is /proc/self/fd/0
     if not layers.world:
         if SECCOMP in layers.granted:
-            seccomp.stay_in_group()
+            seccomp.keep_to_group()
         die_with_parent()
 
 
@@ -317,11 +310,20 @@ def kill_everything(layers: Layers, children: list[int], ended: dict[int, Any]) 
 
 def kill_descendants() -> None:
     """Kill all that descends from this process, of which it has become the parent."""
+    own = os.getpgrp()
     for _ in range(_KILL_ATTEMPTS):
-        below = usage.descendants()
+        below = usage.descendants(os.getpid())
         if not below:
             return
-        portable.kill_groups(below, {})
+        groups: set[int] = set()
+        for pid in below:
+            with contextlib.suppress(ProcessLookupError):
+                groups.add(os.getpgid(pid))
+        # A group as a whole, whose leader may have ended: what is killed one by one can fork on.
+        for kill, numbers in ((os.killpg, groups - {own}), (os.kill, below)):
+            for number in numbers:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    kill(number, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass

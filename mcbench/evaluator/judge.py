@@ -30,9 +30,9 @@ from mcbench.evaluator.compare import (
     Rules,
     has_real_numbers,
 )
-from mcbench.evaluator.link import ENDED_EARLY
+from mcbench.evaluator.link import ENDED_EARLY, UNASKED
 from mcbench.evaluator.pool import COMPARING, Job, size_of
-from mcbench.evaluator.portable import read_all
+from mcbench.evaluator.portable import read_all, wall_limit
 from mcbench.evaluator.rule_sets import RuleSet
 from mcbench.evaluator.submission import (
     AssertTest,
@@ -43,10 +43,6 @@ from mcbench.evaluator.submission import (
     TestResult,
     Verdict,
 )
-
-
-def _wall_limit(submission: Submission) -> float:
-    return 2 * submission.time_limit_s + 1.0
 
 
 def input_of(test: StdioTest | CallTest, number: int) -> bytes:
@@ -80,7 +76,6 @@ def job_for(submission: Submission, number: int, output_bytes: int, flavour: str
             request = {"kind": "call", "fn_name": test.fn_name, "result_arg": test.result_arg}
     request |= {
         "cpu_s": submission.time_limit_s,
-        "wall_s": _wall_limit(submission),
         "memory_bytes": int(submission.memory_limit_mb * 2**20),
         "output_bytes": output_bytes,
     }
@@ -96,17 +91,27 @@ def judge(submission: Submission, number: int, job: Job, run: Run, rule_set: Rul
     """The verdict on a test, whose ``job`` is run: limits first, then how it ended, then what it
     answered.
     """
-    test, outcome = submission.tests[number], run(job)
-    ran = TestResult("AC", outcome["cpu_s"], outcome["wall_s"], outcome["memory_mb"])
+    outcome = run(job)
+    found = _found(submission, number, job, outcome, run, rule_set)
+    used = {"time_s": outcome["cpu_s"], "wall_s": outcome["wall_s"]}
+    return replace(found, **used, memory_mb=outcome["memory_mb"])
+
+
+def _found(
+    submission: Submission, number: int, job: Job, outcome: dict[str, Any], run: Run,
+    rule_set: RuleSet,
+) -> TestResult:  # fmt: skip
+    """The verdict without what the test has used."""
+    test = submission.tests[number]
     if job.largest > job.request["output_bytes"]:
-        return replace(ran, verdict="OLE", message="wrote more than the output limit")
+        return TestResult("OLE", message="wrote more than the output limit")
     broken = _broken_limit(submission, outcome) or _bad_ending(outcome, job, submission.code)
-    if broken or isinstance(test, AssertTest):
-        result = broken or _asserted(job, submission.code)
-        return replace(
-            ran, verdict=result.verdict, strategy=result.strategy, message=result.message
-        )
-    return _answered(submission, test, job, ran, run, rule_set)
+    if not (broken or isinstance(test, AssertTest)):
+        return _answered(submission, test, job, run, rule_set)
+    result = broken or _asserted(job, submission.code, run)
+    if result.verdict == "RE" and submission.preamble:
+        return _of_preamble(submission.preamble, job, run) or result
+    return result
 
 
 def _broken_limit(submission: Submission, outcome: dict[str, Any]) -> TestResult | None:
@@ -114,12 +119,13 @@ def _broken_limit(submission: Submission, outcome: dict[str, Any]) -> TestResult
     if stopped == "memory" or outcome["memory_mb"] > submission.memory_limit_mb:
         return TestResult("MLE", message=f"used more than {submission.memory_limit_mb:g} MiB")
     if stopped == "crowded":
-        return TestResult("MLE", message="too many processes, sockets or memory mappings")
+        return TestResult("MLE", message="too many processes, sockets, files or memory mappings")
     if stopped == "time" or outcome["cpu_s"] > submission.time_limit_s:
         limit = f"{submission.time_limit_s:g} s of CPU time"
         return TestResult("TLE", message=f"used more than {limit}")
     if stopped == "wall":
-        return TestResult("TLE", message=f"did not end within {_wall_limit(submission):g} s")
+        limit = f"{wall_limit(submission.time_limit_s):g} s"
+        return TestResult("TLE", message=f"did not end within {limit}")
     return None
 
 
@@ -135,6 +141,17 @@ def _bad_ending(outcome: dict[str, Any], job: Job, code: str) -> TestResult | No
     ended = f"exit status {status}" if status > 0 else f"killed by signal {-status}"
     told = f"{ended}: {error}".rstrip(": ")
     return TestResult("RE", message=told + _line_told(job, code))
+
+
+def _of_preamble(preamble: str, job: Job, run: Run) -> TestResult | None:
+    """IE where the problem's own preamble fails without the submission, too."""
+    if (error := job.last_error()) and "preamble.py" not in error:
+        return None
+    alone = f"{preamble}\0".encode("utf-8", "surrogatepass")
+    with closing(Job(job.request | {"kind": "stdio"}, alone, b"", job.flavour)) as again:
+        status = run(again)["status"]
+        told = again.last_line() or f"it ended with status {status}"
+    return TestResult("IE", message=f"the problem's preamble fails: {told}") if status else None
 
 
 _FILE_TOO_LARGE = f"OSError: [Errno {errno.EFBIG}]"
@@ -165,29 +182,28 @@ _FOR_FUNCTIONS = 2 << 20  # bytes that a checker is asked about, beside a multip
 
 
 def _answered(
-    submission: Submission, test: StdioTest | CallTest, job: Job, ran: TestResult, run: Run,
-    rule_set: RuleSet,
-) -> TestResult:  # fmt: skip
+    submission: Submission, test: StdioTest | CallTest, job: Job, run: Run, rule_set: RuleSet
+) -> TestResult:
     """The verdict on what a program that ended well wrote."""
     is_text = isinstance(test, StdioTest)
     written = job.stdout if is_text else job.result
     size = size_of(written)
     if not is_text and not size:
-        return replace(ran, verdict="RE", message="ended before the function returned")
+        return TestResult("RE", message="ended before the function returned")
     by_function = rule_set.name != "microcoder" or test.checker is not None
     if size > _most_bytes(test, by_function):
-        return replace(ran, verdict="WA", message=f"{size} bytes, far more than an answer has")
+        return TestResult("WA", message=f"{size} bytes, far more than an answer has")
     if not by_function:
         found = _by_rules(submission, test, job, written, run)
     elif rule_set.name == "microcoder" and isinstance(test.checker, CheckerProgram):
-        return check(job, test, ran, run)
+        return check(job, test, run)
     else:
         found = Comparison("decoded")
         if not (is_text or _is_plain(written, size)):
             found = _compared_apart(test, written, None, job, run)
         if found.accepted:
             found = _by_function(test, read_all(written), rule_set)
-    return result_of(test, ran, written, found)
+    return result_of(test, written, found)
 
 
 def _by_rules(
@@ -258,20 +274,15 @@ def _is_real(submission: Submission, test: StdioTest | CallTest) -> bool:
 
 
 def result_of(
-    test: StdioTest | CallTest, ran: TestResult, written: int | bytes, comparison: Comparison
+    test: StdioTest | CallTest, written: int | bytes, comparison: Comparison
 ) -> TestResult:
-    """The result of a program that ran so, with what was found about what it wrote."""
+    """The result of a program that ended well, with what was found about what it wrote."""
     verdict: Verdict = "AC" if comparison.accepted else "IE" if comparison.fault else "WA"
     output = None
     if isinstance(test, StdioTest) and test.keep_output:
         output = compare.as_text(written if isinstance(written, bytes) else read_all(written))
-    return replace(
-        ran,
-        verdict=verdict,
-        strategy=comparison.strategy,
-        message=comparison.reason,
-        output=output,
-    )
+    strategy, reason = comparison.strategy, comparison.reason
+    return TestResult(verdict, strategy=strategy, message=reason, output=output)
 
 
 def _by_function(test: StdioTest | CallTest, data: bytes, rule_set: RuleSet) -> Comparison:
@@ -299,13 +310,8 @@ def _compared_apart(
     asked = json.dumps([isinstance(test, StdioTest), rules and asdict(rules)])
     data = asked.encode() + b"\n" + own
     cpu_s = (_CPU_S if rules else _DECODING_S) + _CPU_S_PER_MIB * len(data) / 2**20
-    request = {
-        "kind": "compare",
-        "cpu_s": cpu_s,
-        "wall_s": 2 * cpu_s + 1,
-        "memory_bytes": _MEMORY + _MEMORY_PER_BYTE * len(data),
-        "output_bytes": job.request["output_bytes"],
-    }
+    memory_bytes = _MEMORY + _MEMORY_PER_BYTE * len(data)
+    request = job.request | {"kind": "compare", "cpu_s": cpu_s, "memory_bytes": memory_bytes}
 
     def ask(answer: int | bytes) -> Comparison:
         with closing(Job(request, answer, data, COMPARING)) as comparing:
@@ -324,12 +330,14 @@ def _compared_apart(
     return replace(found, fault=False)
 
 
-def _asserted(job: Job, code: str) -> TestResult:
+def _asserted(job: Job, code: str, run: Run) -> TestResult:
     """The verdict that the test's own process left; the submission's cannot reach that file."""
     written = job.result
     if not 0 < size_of(written) <= MIN_LONG:
         return TestResult("RE", message="the test was ended before it came to a verdict")
     verdict, message = json.loads(os.pread(written, MIN_LONG, 0))
+    if verdict == UNASKED:
+        verdict = "IE" if _fails_alone(job, run) else "RE"
     if message == ENDED_EARLY and (error := job.last_line()):
         message = f"{error}{_line_told(job, code)}"
     if message.startswith("MemoryError"):
@@ -338,3 +346,20 @@ def _asserted(job: Job, code: str) -> TestResult:
         verdict = "OLE"
     strategy = "assertions" if verdict == "AC" else None
     return TestResult(verdict, strategy=strategy, message=message)
+
+
+def _fails_alone(job: Job, run: Run) -> bool:
+    """Whether a test fails before it asks also where the submission does nothing: that one may have
+    filled the disk, or taken all processes.
+    """
+    with closing(Job(job.request, _ANYTHING, job.data, job.flavour)) as again:
+        outcome = run(again)
+        found = b"" if outcome["stopped"] else read_all(again.result)
+    return found != b"" and bool(json.loads(found)[0] == UNASKED)
+
+
+# A submission that has every name.
+_ANYTHING = b"""\0
+def __getattr__(name):
+    return lambda *args, **named: None
+"""

@@ -7,6 +7,7 @@ more that people expect.
 
 import datetime
 import io
+import re
 import time
 from collections.abc import Iterable, Mapping, MappingView, Set
 from types import ModuleType
@@ -133,9 +134,8 @@ def with_nodes(function: Any, args: list[Any], names: dict[str, Any]) -> list[An
 
     The classes are those of ``names``: a program may bring its own.
     """
-    code = getattr(function, "__code__", None)
-    hints = getattr(function, "__annotations__", None)
-    if code is None or not hints or not any(kind in str(hints) for kind in _KINDS):
+    code, hints = getattr(function, "__code__", None), _hints(function)
+    if code is None or not any(kind in str(hints) for kind in _KINDS):
         return args
     start = 1 if getattr(function, "__self__", None) is not None else 0
     wanted = [str(hints.get(name, "")) for name in code.co_varnames[start : code.co_argcount]]
@@ -143,9 +143,21 @@ def with_nodes(function: Any, args: list[Any], names: dict[str, Any]) -> list[An
     return [_made(value, hint, names) for value, hint in zip(args, wanted, strict=False)]
 
 
+def _hints(function: Any) -> dict[str, Any]:
+    """The types of parameters and of what is returned: annotations, or a docstring's as LeetCode's
+    header for Python 2 has them.
+    """
+    found = _DOCUMENTED.findall(str(getattr(function, "__doc__", None) or ""))
+    documented = {name or "return": hint for name, hint in found}
+    return documented | (getattr(function, "__annotations__", None) or {})
+
+
+_DOCUMENTED = re.compile(r"^\s*:(?:type (\w+)|rtype): *(.+)$", re.MULTILINE)
+
+
 def without_node(function: Any, value: Any) -> Any:
     """An empty list where a signature promises nodes and there are none."""
-    promised = str((getattr(function, "__annotations__", None) or {}).get("return", ""))
+    promised = str(_hints(function).get("return", ""))
     return [] if value is None and any(kind in promised for kind in _KINDS) else value
 
 

@@ -9,34 +9,36 @@ A list, dict, set, deque or bytearray given as an argument and changed by the ca
 test's side too, as it would be in one process.
 """
 
-import builtins
 import collections
 import contextlib
+import copy
 import functools
 import itertools
-import json
-import operator
 import os
 import socket
 import sys
-import traceback
+import threading
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from mcbench.evaluator import encoding, remote, unit_tests
+from mcbench.evaluator.operators import OPERATIONS
+from mcbench.evaluator.values import pack_array
 
 MAX_MESSAGE = 64 << 20
 LINK, RESULT = 3, 4  # descriptors
-_MAX_MESSAGE_TEXT, _MAX_RESULT_TEXT = 300, 1000
+PRINTED = {"stdout": 5, "stderr": 6}  # of what the submission prints
 _DAMAGED = "the answer is damaged"
 ENDED_EARLY = "the submission ended before it answered"
+UNASKED = "unasked"  # the verdict on a test that failed before it asked the submission anything
 
 
 def _awaited(awaitable: Any) -> Any:
     """What it comes to, in an event loop of this process."""
     import asyncio  # large and rarely needed
+    import contextvars
     from concurrent.futures import ThreadPoolExecutor
 
     async def wait() -> Any:
@@ -47,26 +49,36 @@ def _awaited(awaitable: Any) -> Any:
         _loop = _loop or asyncio.new_event_loop()
         return _loop.run_until_complete(wait())
     # Asked in the middle of a coroutine of our own, whose loop has this thread.
+    context = contextvars.copy_context()
+
+    def take_part() -> Any:
+        _asking.add(threading.get_ident())
+        try:
+            return context.run(asyncio.run, wait())
+        finally:
+            _asking.discard(threading.get_ident())
+
     with ThreadPoolExecutor(1) as other:
-        return other.submit(asyncio.run, wait()).result()
+        return other.submit(take_part).result()
 
 
 _loop: Any = None
 
-_BUILTINS = (
-    *(iter, next, len, str, repr, bool, float, int, hash, abs, isinstance, issubclass, aiter),
-    *(reversed, getattr, setattr),
-)
-_OPERATORS = (
-    *("getitem", "setitem", "delitem", "contains", "eq", "lt", "le", "gt", "ge", "add", "sub"),
-    *("mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "matmul", "neg", "index"),
-)
+
+def _of_dataclasses(name: str, value: Any) -> Any:
+    import dataclasses  # large: loaded, it would make every fork dearer
+
+    return getattr(dataclasses, name)(value)
+
+
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "call": lambda function, args, named: function(*args, **named),
     "await": _awaited,
     "anext": lambda iterator: _awaited(anext(iterator)),
-    **{function.__name__: function for function in _BUILTINS},
-    **{name: getattr(operator, f"__{name}__") for name in _OPERATORS},
+    "type": lambda value: type(value),
+    **{name: functools.partial(_of_dataclasses, name) for name in remote.OF_DATACLASSES},
+    **{f.__name__: f for f in (bool, getattr, isinstance, issubclass, copy.deepcopy, remote.plain)},
+    **OPERATIONS,
 }
 
 _CLOSED = (
@@ -78,7 +90,7 @@ _NUMBERS = (bool, int, float, complex)  # on the left of an operator
 _OF_NAMED_TUPLES = ("_asdict", "_fields", "_make", "_replace")
 
 
-def _harmless(operation: Any, operands: list[Any]) -> bool:
+def harmless(operation: Any, operands: list[Any]) -> bool:
     """Whether the submission may do this with an object that the test gave it.
 
     It may use it, but not look behind it, and change data in it, but no methods.
@@ -88,12 +100,14 @@ def _harmless(operation: Any, operands: list[Any]) -> bool:
     target, *rest = operands
     if operation in ("setitem", "delitem"):
         return not isinstance(target, _CLOSED)
-    if operation not in ("getattr", "setattr"):
+    if operation not in ("getattr", "setattr", "delattr"):
         return True
     name = rest[0] if rest else None
+    if operation == "getattr" and name in remote.TOLD:
+        return True
     if not isinstance(name, str) or isinstance(target, _CLOSED):
         return False
-    if operation == "setattr":
+    if operation != "getattr":
         return name[:1] != "_" and not callable(getattr(target, name, None))
     return name[:1] != "_" or (isinstance(target, tuple) and name in _OF_NAMED_TUPLES)
 
@@ -114,7 +128,10 @@ class Link:
         self.number_of: dict[int, int] = {}  # by id; none is reused, since we keep the objects
         self.numbers = itertools.count()
         self.remotes: Any = weakref.WeakValueDictionary()
-        self.mirrors: dict[int, type] = {}
+        self.kept: dict[int, Any] = {}  # stand-ins that cannot be referred to weakly
+        self.mirrors: dict[Any, type] = {}
+        self.turn = threading.Lock()  # of the threads that ask
+        self.streams = {name: getattr(sys, name) for name in PRINTED}
         self.questions = 0
         self.looked_up = False  # whether it has shown us a value of its own, or lacks a name
         self.broken: SubmissionEndedError | None = None
@@ -129,7 +146,7 @@ class Link:
         try:
             self.socket.sendall(len(data).to_bytes(8, "big") + data)
         except OSError:
-            raise self._break(ENDED_EARLY) from None
+            raise self.break_off(ENDED_EARLY) from None
 
     def receive(self) -> list[Any]:
         """The next message.
@@ -139,17 +156,17 @@ class Link:
         """
         size = int.from_bytes(self._read(8), "big")
         if size > MAX_MESSAGE:
-            raise self._break("the answer is too large")
+            raise self.break_off("the answer is too large")
         try:
             data = self._read(size)
             message = encoding.loads(data, lambda *part: remote.unpack(self, *part))
         except (ValueError, LookupError, TypeError) as error:
-            raise self._break(f"{_DAMAGED} ({error})") from None
+            raise self.break_off(f"{_DAMAGED} ({error})") from None
         if not isinstance(message, list) or not message:
-            raise self._break(_DAMAGED)
+            raise self.break_off(_DAMAGED)
         return message
 
-    def _break(self, reason: str) -> "SubmissionEndedError":
+    def break_off(self, reason: str) -> "SubmissionEndedError":
         """For good: a test that catches the exception does not bring the submission back."""
         self.broken = SubmissionEndedError(reason)
         return self.broken
@@ -159,7 +176,7 @@ class Link:
         with contextlib.suppress(OSError):
             data = self.reader.read(size)
         if len(data) < size:
-            raise self._break(ENDED_EARLY)
+            raise self.break_off(ENDED_EARLY)
         return data
 
     def number(self, value: Any) -> int:
@@ -171,19 +188,37 @@ class Link:
         return number
 
     def ask(self, operation: str, *operands: Any) -> Any:
-        """Have the other end do something, and answer its questions until it is done."""
+        """Have the other end do something, and answer its questions until it is done.
+
+        Threads take turns; what is asked while one answers is part of its turn.
+        """
+        if threading.get_ident() in _asking:
+            return self._ask(operation, *operands)
+        with self.turn:
+            _asking.add(threading.get_ident())
+            try:
+                return self._ask(operation, *operands)
+            finally:
+                _asking.discard(threading.get_ident())
+
+    def _ask(self, operation: str, *operands: Any) -> Any:
         self.questions += 1
-        self.insist_on_handling()
+        printed = {}
+        if not self.trusting:
+            unit_tests.insist_on_originals()
+            self.insist_on_handling()
+            replaced = [name for name in PRINTED if getattr(sys, name) is not self.streams[name]]
+            printed = {name: os.fstat(PRINTED[name]).st_size for name in replaced}
         self.send("do", operation, *operands)
         while True:
             match self.receive():
                 case ["do", *question]:
                     self.answer(question)
                 case ["done", value, changed]:
-                    self._restore(operands, changed)
+                    self._restore(operands, changed, printed)
                     return value
                 case ["raised", Exception() as error, changed]:
-                    self._restore(operands, changed)
+                    self._restore(operands, changed, printed)
                     vars(error)["from_submission"] = True
                     if isinstance(error, _ENDS) and not _is_own_end(operation, error):
                         self.ends.append(error)
@@ -193,7 +228,7 @@ class Link:
                     except Exception:  # so that it has a traceback: see _was_handled
                         raise
                 case _:
-                    raise self._break(_DAMAGED)
+                    raise self.break_off(_DAMAGED)
 
     def look_up(self, name: str) -> Any:
         """A global name of the submission's.
@@ -208,7 +243,8 @@ class Link:
             self.looked_up = True
             raise KeyError(name) from None
         self.questions = asked
-        self.looked_up |= type(value) is not remote.Remote  # a class of Python's own is used here
+        # A class of Python's own is used here.
+        self.looked_up |= not issubclass(type(value), remote.Remote)
         return value
 
     def insist_on_handling(self) -> None:
@@ -224,7 +260,7 @@ class Link:
         self.ends, self.left = [], {}
         if swallowed:
             name = type(swallowed[0]).__name__
-            raise self._break(f"the submission raised {name}, and no handler of the test saw it")
+            raise self.break_off(f"the submission raised {name}, and no handler of the test saw it")
 
     def _note_left(self, frame: types.FrameType, event: str, _: object) -> None:
         """A profile function: where a frame ends, also by an exception."""
@@ -271,6 +307,9 @@ class Link:
                 outcome = "raised", error
                 self.ends = [end for end in self.ends if end is not error]
             changed = {p: v for p, v in changeable.items() if self._form(v) != before[p]}
+            if self.trusting:
+                with contextlib.suppress(Exception):
+                    sys.stdout.flush()  # the test may look at it
             self.send(*outcome, changed)
         except SubmissionEndedError:
             raise
@@ -288,9 +327,7 @@ class Link:
 
     def _form(self, value: Any) -> bytes:
         """To tell whether a value was changed."""
-        data: bytes = encoding.dumps(
-            value, lambda item, pack: remote.pack_array(item) or ["id", id(item)]
-        )
+        data: bytes = encoding.dumps(value, lambda item, pack: pack_array(item) or ["id", id(item)])
         return data
 
     def _changeable(self, operands: Any) -> dict[Any, Any]:
@@ -299,13 +336,25 @@ class Link:
             return {}
         args: list[Any] = [*enumerate(operands[1])]
         args += operands[2].items() if isinstance(operands[2], dict) else ()
-        return {place: v for place, v in args if isinstance(v, _CHANGEABLE) or self._is_array(v)}
+        return {p: v for p, v in args if self._can_change(v) and not self._is_known(v)}
+
+    def _can_change(self, value: Any) -> bool:
+        return isinstance(value, _CHANGEABLE) or self._is_array(value)
+
+    def _is_known(self, value: Any) -> bool:
+        """Whether it stays at one end."""
+        return id(value) in self.number_of or issubclass(type(value), remote.Remote)
 
     def _is_array(self, value: Any) -> bool:
-        return type(value).__name__ == "ndarray" and remote.pack_array(value) is not None
+        return type(value).__name__ == "ndarray" and pack_array(value) is not None
 
-    def _restore(self, operands: tuple[Any, ...], changed: Any) -> None:
-        """Change the arguments of a call as the other end has changed its copies."""
+    def _restore(self, operands: tuple[Any, ...], changed: Any, printed: dict[str, int]) -> None:
+        """Change the arguments of a call as the other end has changed its copies, and print what
+        it has printed since, to where the test wants that.
+        """
+        for name, start in printed.items():
+            text = os.pread(PRINTED[name], MAX_MESSAGE, start).decode("utf-8", "replace")
+            getattr(sys, name).write(text)
         targets = self._changeable(operands)
         for place, value in changed.items() if isinstance(changed, dict) else ():
             target: Any = targets.get(place)
@@ -314,6 +363,8 @@ class Link:
             elif any(isinstance(target, k) and isinstance(value, k) for k in _CHANGEABLE):
                 _refill(target, value)
 
+
+_asking: set[int] = set()  # the threads that take part in the turn
 
 # What C code takes for the end of an iteration, or for something that is not there.
 _ENDS = (StopIteration, StopAsyncIteration, LookupError, AttributeError)
@@ -340,7 +391,11 @@ _CHANGEABLE = (list, dict, set, collections.deque, bytearray)
 
 def serve(names: dict[str, Any]) -> None:
     """In the submission's process: answer until the test's process is gone."""
-    _OPERATIONS["global"] = names.__getitem__
+    # A module may have any name (PEP 562).
+    _OPERATIONS["setglobal"], _OPERATIONS["delglobal"] = names.__setitem__, names.__delitem__
+    _OPERATIONS["global"] = lambda name: (
+        names[name] if name in names else names["__getattr__"](name)
+    )
     link = Link(lambda operation, _: operation in _OPERATIONS, trusting=True)
     try:
         while True:
@@ -348,140 +403,3 @@ def serve(names: dict[str, Any]) -> None:
             link.answer(question)
     except (SubmissionEndedError, ConnectionError):
         return
-
-
-def run_test(test: dict[str, Any]) -> NoReturn:
-    """In the test's process: run it, leave the verdict in the result file, end."""
-    link = Link(_harmless, trusting=False)
-    try:
-        _run(test, link)
-        link.insist_on_handling()
-        verdict, message = "AC", ""
-        if not link.questions and not link.looked_up:
-            verdict, message = "IE", "the test ended without a question to the submission"
-    except BaseException as error:
-        verdict = _verdict_on(error, link)
-        message = f"{type(error).__name__}: {remote.text_of(error)[:_MAX_MESSAGE_TEXT]}"
-        message = message.rstrip(": ") + _place(error, test)
-        if verdict == "IE":
-            message = f"the test itself failed: {message}"
-    if link.broken:
-        verdict, message = "RE", str(link.broken)
-    os.pwrite(RESULT, json.dumps([verdict, message[:_MAX_RESULT_TEXT]]).encode(), 0)
-    os._exit(0)
-
-
-def _verdict_on(error: BaseException, link: Link) -> str:
-    """Who is at fault: the submission (WA or RE), or a test that cannot be run or asked nothing."""
-    if {"from_submission", "_remote"} & vars(error).keys():
-        return "RE"
-    if isinstance(error, (ModuleNotFoundError, unit_tests.UnsupportedError)):
-        return "IE"
-    if not (link.questions or link.looked_up):
-        return "IE"
-    return "WA" if isinstance(error, AssertionError) else "RE"
-
-
-def _run(test: dict[str, Any], link: Link) -> None:
-    import ast  # large, and only the test's own process needs it
-
-    setup, code = (ast.parse(test[part].removeprefix("\ufeff")) for part in ("setup", "code"))
-    entry_point = test["entry_point"]
-    unit_tests.prepare(test["setup"] + test["code"])
-    nodes = [*ast.walk(setup), *ast.walk(code)]
-    attributes = (node.value for node in nodes if isinstance(node, ast.Attribute))
-    modules = {value.id for value in attributes if isinstance(value, ast.Name)}
-    names: dict[str, Any] = {"__name__": "__main__"}
-    names["__builtins__"] = _Further(link, names, modules & sys.stdlib_module_names - {entry_point})
-    sys.modules[_SOLUTION] = _Solution(link)
-    try:
-        found = entry_point and link.look_up(entry_point)
-    except KeyError:
-        raise link._break(f"the submission does not define {entry_point!r}") from None
-    exec(compile(setup, "setup", "exec", dont_inherit=True), names)
-    if entry_point:
-        names[entry_point] = names["candidate"] = found
-        _keep_apart(code, entry_point)
-    ended = None
-    try:
-        exec(compile(code, "test", "exec", dont_inherit=True), names)
-    except SystemExit as end:  # sys.exit(unittest.main())
-        ended = end
-    defined = [node.name for node in code.body if type(node).__name__ in _DEFINITIONS]
-    called, inner = map(set, (map(_name_of, _calls(code)), map(_name_of, _calls(code, True))))
-    unit_tests.run({name: names[name] for name in defined if name in names}, called, inner)
-    if ended is not None and ended.code:
-        raise ended
-
-
-class _Further(dict[str, Any]):
-    """What a test's names are looked up in that are none of its own: Python's, modules of the
-    library that it uses without an import, the submission's.
-    """
-
-    def __init__(self, link: Link, names: dict[str, Any], modules: set[str]) -> None:
-        super().__init__(vars(builtins))
-        self.link, self.names, self.modules = link, names, modules
-
-    def __missing__(self, name: str) -> Any:
-        known = __import__(name) if name in self.modules else self.link.look_up(name)
-        return self.names.setdefault(name, known)
-
-
-_SOLUTION = "solution"  # the module that tests import the submission as
-
-
-class _Solution(types.ModuleType):
-    def __init__(self, link: Link) -> None:
-        super().__init__(_SOLUTION)
-        vars(self).update(_link=link, __all__=())  # any name is found without an import
-
-    def __getattr__(self, name: str) -> Any:
-        if name[:2] != "__":
-            with contextlib.suppress(KeyError):
-                return self._link.look_up(name)
-        raise AttributeError(f"module {_SOLUTION!r} has no attribute {name!r}")
-
-
-_FUNCTIONS = ("FunctionDef", "AsyncFunctionDef")
-_DEFINITIONS = (*_FUNCTIONS, "ClassDef")
-
-
-def _keep_apart(code: Any, entry_point: str) -> None:
-    """A function of the test's that is named as the submission's, as in ``check(check)``.
-
-    What the test calls outside of functions is its own, what it gives to that the submission's.
-    """
-    own = [n for n in code.body if type(n).__name__ in _FUNCTIONS and n.name == entry_point]
-    for function in own:
-        function.name = f"{entry_point} of the test"
-    for called in _calls(code) if own else ():
-        if getattr(called, "id", "") == entry_point:
-            called.id = own[0].name
-
-
-def _calls(code: Any, within: bool = False) -> list[Any]:
-    """What a test calls outside of functions and classes, or within them."""
-    import ast
-
-    statements = (n for n in code.body if (type(n).__name__ in _DEFINITIONS) is within)
-    nodes = (node for statement in statements for node in ast.walk(statement))
-    return [node.func for node in nodes if isinstance(node, ast.Call)]
-
-
-def _name_of(called: Any) -> str:
-    return str(getattr(called, "id", getattr(called, "attr", "")))
-
-
-def _place(error: BaseException, test: dict[str, Any]) -> str:
-    """The line of the submission, or else of the test, where an exception was raised."""
-    if line := vars(error).get("_line"):
-        return f" (line {line} of the submission)"
-    lines = {"test": test["code"].splitlines(), "setup": test["setup"].splitlines()}
-    frames = traceback.walk_tb(error.__traceback__)
-    places = [(frame.f_code.co_filename, number) for frame, number in frames]
-    found = [(name, number) for name, number in places if number <= len(lines.get(name, ()))]
-    if not found:
-        return ""
-    name, number = found[-1]
-    return f" ({lines[name][number - 1].strip()[:_MAX_MESSAGE_TEXT]})"

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mcbench.evaluator import portable
-from mcbench.evaluator.isolation import in_words
+from mcbench.evaluator import portable, usage
+from mcbench.evaluator.isolation import MAX_PROCESSES, in_words
 
 _log = logging.getLogger(__name__)
 _ZYGOTE = Path(__file__).with_name("zygote.py")
@@ -27,11 +27,14 @@ _ZYGOTE = Path(__file__).with_name("zygote.py")
 # recursion is legal.
 _STACK_BYTES = 1 << 30
 _START_SECONDS = 30.0
-_START_ATTEMPTS = 5
+_START_ATTEMPTS, _START_PAUSE_S = 5, 1.0
 _GRACE_SECONDS = 10.0  # beyond a test's longest time, before the zygote itself counts as dead
 _POLL_SECONDS = 0.25
+# What a zygote without a namespace leaves its supervisor kills, on a busy machine.
+_CLEARING_SECONDS = 60.0
 
 _STDERR_KEPT = 4096
+_NOT_STARTED = "a sandbox process of the evaluator could not be started"
 COMPARING = "comparing"  # the flavour of workers that run no program
 
 _said: set[str] = set()
@@ -42,7 +45,11 @@ class CancelledError(Exception):
     """The call was given up while a job ran."""
 
 
-@dataclass
+class OverdueError(OSError):
+    """A zygote does not answer; its argument is how the job ended as far as is seen from here."""
+
+
+@dataclass(eq=False)
 class Job:
     """One run in a sandbox: ``request`` describes it.
 
@@ -55,6 +62,8 @@ class Job:
     data: bytes
     flavour: str = "plain"  # of the worker that is to run it
     files: list[int] = field(default_factory=list)
+    attempts: int = 0
+    outcome: dict[str, Any] = field(default_factory=dict)  # how it ended, once it has
 
     def open(self) -> None:
         """Fresh files, also for a repeated run: the first may have written to all of them."""
@@ -107,7 +116,7 @@ def size_of(descriptor: int) -> int:
 
 @dataclass(eq=False)
 class Worker:
-    """A zygote, which runs one job at a time.
+    """A zygote, which runs one job at a time, in the order in which they were begun.
 
     ``flavour`` is what the zygote has loaded: "plain" for the usual modules of the standard
     library, "numpy" or "pytest" for that as well, COMPARING for what compares answers and runs no
@@ -140,14 +149,18 @@ class Worker:
             "OPENBLAS_NUM_THREADS": "1",
         }
         with theirs, _large_stack():
-            self._process = subprocess.Popen(
-                command,
-                pass_fds=[theirs.fileno()],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            try:
+                self._process = subprocess.Popen(
+                    command,
+                    pass_fds=[theirs.fileno()],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            except OSError as error:  # others have taken all processes that there can be
+                ours.close()
+                raise RuntimeError(f"{_NOT_STARTED}: {error}") from None
         self._channel = portable.Channel(ours)
         self.running = True
         ours.settimeout(_START_SECONDS)
@@ -156,7 +169,7 @@ class Worker:
             greeting = self._channel.receive()
         if not greeting:
             self.stop()
-            raise RuntimeError("a sandbox process of the evaluator could not be started")
+            raise RuntimeError(_NOT_STARTED)
         self.layers = greeting[0]
         self._zygote_pid = self.layers.pop("pid")
         _say(self.layers)
@@ -172,6 +185,7 @@ class Worker:
         for _ in range(_START_ATTEMPTS - 1):
             with contextlib.suppress(RuntimeError):
                 return self.start()
+            time.sleep(_START_PAUSE_S)
         return self.start()
 
     @property
@@ -184,17 +198,24 @@ class Worker:
         if not self.running or self._process.poll() is not None:
             self.restart()
 
-    def run(self, job: Job, cancelled: threading.Event) -> dict[str, Any]:
-        """Have a job run: how it ended. Its files hold then what it has written.
+    def begin(self, job: Job) -> None:
+        """Have a job run whose files are open.
 
         Raises:
-            OSError: the zygote is gone, or overdue; it is to be replaced.
+            OSError: the zygote is gone; it is to be replaced.
+        """
+        self._channel.send(job.request, job.files)
+
+    def end(self, job: Job, cancelled: threading.Event) -> dict[str, Any]:
+        """How a job ended: the first of those begun that have not. Its files hold then what it has
+        written.
+
+        Raises:
+            OSError: the zygote is gone, or overdue (OverdueError); it is to be replaced.
             CancelledError: so was the call; the zygote still runs the job.
         """
-        job.open()
-        self._channel.send(job.request, job.files)
-        longest = portable.MOST_WALL * job.request["wall_s"] + _GRACE_SECONDS
-        deadline = time.monotonic() + longest
+        longest = portable.MOST_WALL * portable.wall_limit(job.request["cpu_s"])
+        deadline = time.monotonic() + longest + _GRACE_SECONDS
         while True:
             try:
                 received = self._channel.receive()
@@ -202,13 +223,32 @@ class Worker:
                 if cancelled.is_set():
                     raise CancelledError from None
                 if time.monotonic() > deadline:
-                    raise
+                    raise OverdueError(self._overdue(job.request)) from None
             except ValueError as error:
                 raise OSError(f"not a message: {error}") from None
             else:
                 if received is None:
                     raise OSError("the sandbox process is gone")
                 return received[0]
+
+    def _overdue(self, request: dict[str, Any]) -> dict[str, Any]:
+        """How a job ended whose zygote does not answer. A test that takes all of its time,
+        with many processes, keeps it from that, which is seen from here, too.
+        """
+        tests = usage.descendants(self._zygote_pid or self.pid)
+        if not self._zygote_pid:
+            tests = tests[1:]  # the first is the zygote, whose number only its supervisor knows
+        cpu_s = 0.0
+        for pid in tests:
+            with contextlib.suppress(OSError):
+                cpu_s += usage.cpu_time_of(pid)
+        crowded = len(tests) >= MAX_PROCESSES // 2
+        if not crowded and cpu_s <= request["cpu_s"]:
+            return {"failure": "the sandbox process did not answer"}
+        stopped = "crowded" if crowded else "time"
+        wall_s = portable.MOST_WALL * portable.wall_limit(request["cpu_s"])
+        ended = {"status": -int(signal.SIGKILL), "stopped": stopped}
+        return ended | {"cpu_s": cpu_s, "wall_s": wall_s, "memory_mb": 0.0}
 
     def stop(self) -> None:
         """Kill the zygote and everything below it. Idempotent."""
@@ -217,17 +257,15 @@ class Worker:
             self._channel.socket.close()
             # The supervisor ends by itself once the zygote has seen the closed socket, or was
             # killed; if it does not, its death takes the zygote and the pid namespace along.
-            for kill in (self._kill_zygote, self._process.kill):
-                try:
-                    self._process.wait(timeout=1.0)
-                except subprocess.TimeoutExpired:
-                    kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=1.0)
+            if self._zygote_pid and self._process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self._zygote_pid, signal.SIGKILL)  # the supervisor's, so still its own
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(timeout=_CLEARING_SECONDS)
+            self._process.kill()
             self._process.wait()
-
-    def _kill_zygote(self) -> None:
-        if self._zygote_pid:  # the supervisor's child, so the number is still its own
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._zygote_pid, signal.SIGKILL)
 
 
 def _say(layers: dict[str, Any]) -> None:

@@ -10,12 +10,18 @@ import os
 import resource
 import signal
 import socket
+import time
 from typing import Any
 
 MAX_PACKET = 1 << 16
 SHARED_USER_PROCESSES = 512  # beyond those the user has, where the limit counts all of them
 # A test that waits for a processor does not use up its wall time, but ends after so many times it.
 MOST_WALL = 5
+
+
+def wall_limit(cpu_s: float) -> float:
+    """Seconds that may pass, by the limit on CPU time."""
+    return 2 * cpu_s + 1
 
 
 def memory_file(name: str) -> int:
@@ -46,16 +52,13 @@ def write_all(descriptor: int, content: bytes) -> None:
         done += os.pwrite(descriptor, memoryview(content)[done:], done)
 
 
-def limit(which: int, value: int, hard: "int | None" = None) -> None:
+def limit(which: int, value: int) -> None:
     """Lower both limits of a resource, as far as they are not lower already.
-
-    ``hard`` is its present hard limit, for a caller that knows it.
 
     Raises:
         OSError: the system refuses this limit.
     """
-    if hard is None:
-        hard = resource.getrlimit(which)[1]
+    hard = resource.getrlimit(which)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     try:
         resource.setrlimit(which, (value, value))
@@ -99,6 +102,22 @@ def in_fork(action: Any) -> None:
         raise OSError(why or "the system refuses it")
 
 
+def fork() -> int:
+    """`os.fork`, for a while also where others have taken all processes that there can be.
+
+    Raises:
+        OSError: they keep them.
+    """
+    for _ in range(_FORK_ATTEMPTS):
+        with contextlib.suppress(BlockingIOError):
+            return os.fork()
+        time.sleep(_FORK_PAUSE_S)
+    return os.fork()
+
+
+_FORK_ATTEMPTS, _FORK_PAUSE_S = 20, 0.1
+
+
 # The end of a process ---------------------------------------------------------------------------
 
 Ended = dict[int, tuple[int, Any]]  # status and resource usage by process id
@@ -111,11 +130,6 @@ def reap(pid: int, ended: Ended, options: int = 0) -> bool:
         if found == pid:
             ended[pid] = status, usage
     return pid in ended
-
-
-def peak_memory(usage: Any) -> int:
-    """Peak resident memory in bytes, from what `os.wait4` reports."""
-    return int(usage.ru_maxrss) * 1024
 
 
 def kill_groups(pids: "list[int]", ended: Ended) -> None:
@@ -139,8 +153,8 @@ class Channel:
 
     def __init__(self, connection: socket.socket, files: int = 0) -> None:
         self.socket = connection
-        self._most = 2 * files
-        self._data = b""  # of a message that has not come in whole
+        self._files = files
+        self._data = b""  # of messages that have come in after the last one that was asked for
         self._received: list[int] = []
 
     def send(self, message: "dict[str, Any]", files: "list[int] | None" = None) -> None:
@@ -162,12 +176,12 @@ class Channel:
             TimeoutError: none has arrived within the socket's time.
             ValueError: what arrived is no message.
         """
-        while not self._data.endswith(b"\n"):
-            part, files, _, _ = socket.recv_fds(self.socket, MAX_PACKET, self._most)
+        while b"\n" not in self._data:
+            part, files, _, _ = socket.recv_fds(self.socket, MAX_PACKET, 2 * self._files)
             if not part:
                 return None
             self._data += part
             self._received += files
-        data, files = self._data, self._received
-        self._data, self._received = b"", []
+        data, _, self._data = self._data.partition(b"\n")
+        files, self._received = self._received[: self._files], self._received[self._files :]
         return json.loads(data), files

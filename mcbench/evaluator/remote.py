@@ -2,21 +2,32 @@
 
 Standard library only: the zygote loads this file. `encoding` sends values, `link` the questions; an
 object without an encoding travels as a number by which its owner knows it, and is a `Remote` at the
-other end. Exceptions and their classes, named tuples and coroutines get stand-ins of a kind that
-`except`, `==` and `await` take; numpy's arrays are values where numpy is installed.
+other end. Exceptions and their classes, values of classes that are derived from builtin ones, and
+coroutines get stand-ins of a kind that `except`, `==` and `await` take; what can be made anew is no
+stand-in (`values`).
 """
 
 import builtins
 import collections
 import functools
-import importlib
-import re
 import sys
 import types
 from collections.abc import Callable
 from typing import Any
 
+from mcbench.evaluator import operators
+from mcbench.evaluator.values import pack_value, unpack_value
+
+OF_DATACLASSES = ("asdict", "astuple", "fields", "is_dataclass")  # functions that ask an object
 MAX_TEXT = 1 << 16  # of an exception
+# What functions and classes tell of themselves.
+TOLD = ("__name__", "__qualname__", "__doc__", "__module__")
+# numpy takes these for addresses in this process.
+_ADDRESSES = ("__array_interface__", "__array_struct__")
+
+
+class UnsupportedError(Exception):
+    """The test needs something that is not there; the message names it."""
 
 
 class Remote:
@@ -32,9 +43,17 @@ class Remote:
         return _ask(self, "call", list(args), named)
 
     def __getattr__(self, name: str) -> Any:
-        if name[:2] == "__" and _trusting(self):
+        if name in _ADDRESSES or (name[:2] == "__" and _trusting(self) and name not in TOLD):
             raise AttributeError(f"{name!r} is not permitted")
         return _ask(self, "getattr", name)
+
+    __doc__ = property(lambda self: _ask(self, "getattr", "__doc__"))
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return _ask(self, "deepcopy")
+
+    def __mro_entries__(self, bases: Any) -> Any:
+        raise UnsupportedError("a class derived from one of the submission's is not available")
 
     def __contains__(self, item: Any) -> bool:
         if not _may_judge(self, item):  # looked for here: the submission could lie
@@ -46,9 +65,6 @@ class Remote:
 
     async def __anext__(self) -> Any:
         return _ask(self, "anext")
-
-    def __await__(self) -> Any:
-        return iter(_coroutine(self._link, self).__await__())
 
     def __enter__(self) -> Any:
         return self.__getattr__("__enter__")()
@@ -67,11 +83,10 @@ class Remote:
         return _may_judge(self, other) and _ask(self, "eq", other) is True
 
     def __instancecheck__(self, instance: object) -> bool:
-        theirs = type(instance) is Remote or _remote_of(instance) is not None
-        return theirs and self._link.ask("isinstance", instance, self) is True
+        return _is_theirs(instance) and self._link.ask("isinstance", instance, self) is True
 
     def __subclasscheck__(self, kind: object) -> bool:
-        return type(kind) is Remote and self._link.ask("issubclass", kind, self) is True
+        return _is_theirs(kind) and self._link.ask("issubclass", kind, self) is True
 
 
 def _trusting(remote: Remote) -> bool:
@@ -83,7 +98,21 @@ def _may_judge(remote: Remote, *values: object) -> bool:
 
     Not the submission with a value of the test's: it could lie.
     """
-    return _trusting(remote) or all(type(value) is Remote for value in values)
+    return _trusting(remote) or all(map(_is_theirs, values))
+
+
+def _is_theirs(value: object) -> bool:
+    return issubclass(type(value), Remote) or _remote_of(value) is not None
+
+
+def asked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the library that an object of the other process is asked with there."""
+
+    def ask(subject: Any, *rest: Any, **named: Any) -> Any:
+        theirs = issubclass(type(subject), Remote) and not (rest or named)
+        return _ask(subject, name) if theirs else function(subject, *rest, **named)
+
+    return ask
 
 
 def _question(name: str, kind: Callable[[Any], Any] | None = None) -> Callable[..., Any]:
@@ -94,62 +123,156 @@ def _question(name: str, kind: Callable[[Any], Any] | None = None) -> Callable[.
     return ask
 
 
-for _name in ("setattr", "getitem", "setitem", "delitem", "iter", "next", "reversed", "aiter"):
-    setattr(Remote, f"__{_name}__", _question(_name))
-for _name, _kind in (("str", str), ("repr", str), ("float", float)):
+for _name, _kind in operators.QUESTIONS.items():
     setattr(Remote, f"__{_name}__", _question(_name, _kind))
-for _name in ("int", "index", "len", "hash"):
-    setattr(Remote, f"__{_name}__", _question(_name, int))
 
 
 def _operator(name: str, swapped: bool = False) -> Callable[..., Any]:
     def ask(own: Remote, *others: Any) -> Any:
-        if not _may_judge(own, *others):
-            return NotImplemented
         operands = (*others, own) if swapped else (own, *others)
-        return object.__getattribute__(own, "_link").ask(name, *operands)
+        if _may_judge(own, *others):
+            return object.__getattribute__(own, "_link").ask(name, *operands)
+        if type(own) is not RemoteValue:
+            return NotImplemented
+        apply = operators.OPERATIONS[name]
+        return apply(*(_ask(own, "plain") if each is own else each for each in operands))
 
     return ask
 
 
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"):
+def _in_place(name: str) -> Callable[..., Any]:
+    def ask(own: Remote, other: Any) -> Any:
+        result = _ask(own, name, other)
+        return result if result is own or _may_judge(own, other) else NotImplemented
+
+    return ask
+
+
+for _name in operators.OPERATORS:
     setattr(Remote, f"__{_name}__", _operator(_name))
+for _name in operators.SWAPPED:
     setattr(Remote, f"__r{_name}__", _operator(_name, swapped=True))
-for _name in ("lt", "le", "gt", "ge", "matmul", "neg", "abs"):
-    setattr(Remote, f"__{_name}__", _operator(_name))
+for _name in operators.IN_PLACE:
+    setattr(Remote, f"__i{_name}__", _in_place(f"i{_name}"))
 
 
-class NamedTuple(tuple):
-    """A named tuple of the other process: its items are here, its names and methods there."""
+class AwaitableRemote(Remote):
+    """One that can be awaited."""
 
-    _remote: Remote
+    __slots__ = ()
 
-    def __new__(cls, items: Any, remote: Remote) -> "NamedTuple":
-        if type(items) is not tuple:
-            raise ValueError("no items of a tuple")
-        made = super().__new__(cls, items)
+    def __await__(self) -> Any:
+        return iter(_coroutine(self._link, self).__await__())
+
+
+class RemoteValue(Remote):
+    """One of a class that is derived from a list, dict or other container that can change: it is
+    asked as any object, and equal to what its items are equal to.
+    """
+
+    __slots__ = ("_base",)
+    __class__ = property(lambda self: object.__getattribute__(self, "_base"))
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        if _is_theirs(other):
+            return _ask(self, "eq", other) is True
+        return bool(_ask(self, "plain") == other)
+
+
+_CONTAINERS = {kind.__name__: kind for kind in (list, dict, set, collections.deque, bytearray)}
+
+
+def plain(value: Any) -> Any:
+    """The items of such an object as those of the builtin type."""
+    base: Any = next(kind for kind in _CONTAINERS.values() if isinstance(value, kind))
+    return base(dict.items(value) if base is dict else base.__iter__(value))
+
+
+def _remote_value(link: Any, remote: Any, base: Any) -> Any:
+    if type(remote) is not RemoteValue:
+        raise ValueError("another object has this number")
+    object.__setattr__(remote, "_base", _CONTAINERS[base])
+    return remote
+
+
+# Values of classes that are derived from a builtin type without state: how to get that type's.
+_IMMUTABLE: dict[Any, Callable[[Any], Any]] = {
+    int: int.__int__,
+    float: float.__float__,
+    complex: complex.__complex__,
+    str: str.__str__,
+    bytes: lambda value: bytes.__getitem__(value, slice(None)),
+    tuple: lambda value: tuple(tuple.__iter__(value)),
+    frozenset: lambda value: frozenset(frozenset.__iter__(value)),
+}
+_BINARY = (*operators.COMPARING, *operators.SWAPPED, "eq", "ne", "contains", "matmul")
+_BINARY_METHODS = {f"__{name}__" for name in _BINARY} | {f"__r{name}__" for name in _BINARY}
+_OVERRIDDEN = _BINARY_METHODS | {
+    f"__{name}__"
+    for name in (
+        *("str", "repr", "format", "len", "iter", "bool", "getitem"),
+        *("neg", "abs", "round", "call", "invert"),
+    )
+}
+
+
+def _pack_derived(link: Any, value: Any, pack: Callable[[Any], Any]) -> Any:
+    """The submission's, and named tuples; of the test's other values the builtin says enough."""
+    kind = type(value)
+    if not (link.trusting or hasattr(kind, "_fields")):
+        return None
+    base = next(base for base in _IMMUTABLE if isinstance(value, base))
+    names = [*_OVERRIDDEN, *(name for name in dir(base) if name[0] != "_")]
+    own = [name for name in names if _overrides(kind, base, name)] if link.trusting else []
+    return ["derived", link.number(value), pack(_IMMUTABLE[base](value)), kind.__name__, *own]
+
+
+def _overrides(kind: Any, base: Any, name: str) -> bool:
+    own = getattr(kind, name, None)
+    return callable(own) and own != getattr(base, name, None) and own != getattr(object, name, None)
+
+
+def _derived(link: Any, remote: Remote, value: Any, name: Any, *overridden: Any) -> Any:
+    """A value of a class of its own, whose methods are there."""
+    base = type(value)
+    if base not in _IMMUTABLE or any(n[:1] == "_" and n not in _OVERRIDDEN for n in overridden):
+        raise ValueError("no value of a derived class")
+    number: int = object.__getattribute__(remote, "_number")
+    if number not in link.kept:
+        key = base, name, overridden
+        if key not in link.mirrors:
+            body = {"__getattr__": _of_remote, "__hash__": base.__hash__, "_stands_in": True}
+            body |= {name: _overriding(base, name) for name in overridden}
+            link.mirrors[key] = type(name, (base,), body)
+        made: Any = base.__new__(link.mirrors[key], value)
         made._remote = remote
-        return made
+        link.kept[number] = made
+    return link.kept[number]
 
-    def __getattr__(self, name: str) -> Any:
-        if name[:2] == "__":
-            raise AttributeError(name)
-        return getattr(self._remote, name)
+
+def _overriding(base: Any, name: str) -> Callable[..., Any]:
+    def method(own: Any, *args: Any, **named: Any) -> Any:
+        if name in _BINARY_METHODS and not all(map(_is_theirs, args)):
+            return getattr(base, name)(own, *args)
+        return _ask(own._remote, "getattr", name)(*args, **named)
+
+    return method
 
 
 def _remote_of(value: Any) -> Remote | None:
     """The other end's object that a value of ours stands for."""
     if isinstance(value, type):
         found = vars(value).get("_remote_class")
-    elif isinstance(value, Exception) or type(value) is NamedTuple:
+    elif isinstance(value, Exception) or "_stands_in" in vars(type(value)):
         found = vars(value).get("_remote")
     else:
         return None
     return found if type(found) is Remote else None
 
 
-def _of_remote(error: Exception, name: str) -> Any:
-    remote = vars(error).get("_remote")
+def _of_remote(own: Any, name: str) -> Any:
+    remote = vars(own).get("_remote")
     if remote is None or name[:2] == "__":
         raise AttributeError(name)
     return getattr(remote, name)
@@ -160,15 +283,21 @@ def _exception_text(error: Exception) -> str:
     return BaseException.__str__(error) if text is None else str(text)
 
 
-def _exception(link: Any, remote: Remote, kind: Any, args: Any, text: Any, line: Any) -> Exception:
+def _exception(
+    link: Any, remote: Remote, kind: Any, args: Any, text: Any, line: Any, cause: Any, own: Any
+) -> Exception:
     """An exception of the other end as one of the class that stands for its class here."""
     if not (isinstance(kind, type) and issubclass(kind, Exception)) or type(args) is not tuple:
         raise ValueError("no exception")
+    if type(own) is not dict or not all(type(name) is str for name in own):
+        raise ValueError("no attributes of an exception")
     try:
         error = kind(*args)
     except Exception:  # it wants other arguments than it kept
         error = kind.__new__(kind, *args)
     line = line if type(line) is int and 0 < line < 1 << 31 else 0
+    error.__cause__ = cause if isinstance(cause, Exception) else None
+    vars(error).update(own)
     vars(error).update(_remote=remote, _message=str(text), _line=line)
     return error
 
@@ -200,33 +329,7 @@ _BUILTIN_TYPES = {
     kind.__name__: kind
     for kind in (*vars(builtins).values(), type(None))
     if isinstance(kind, type) and kind not in _NOT_SENT
-}
-_DTYPE = re.compile(r"[<>|=][biufcSUMm][0-9]+(\[[A-Za-z0-9]+\])?")
-
-
-def pack_array(value: Any) -> Any:
-    """An array or a scalar of numpy as JSON; None for anything else."""
-    numpy = sys.modules.get("numpy")
-    if numpy is None or not hasattr(numpy, "generic"):
-        return None
-    scalar = isinstance(value, numpy.generic)
-    if not scalar and type(value) is not numpy.ndarray:
-        return None
-    array = numpy.asarray(value)
-    if not _DTYPE.fullmatch(array.dtype.str):
-        return None
-    return ["array", array.dtype.str, list(array.shape), array.tobytes().hex(), scalar]
-
-
-def _unpack_array(dtype: Any, shape: Any, data: Any, scalar: Any) -> Any:
-    if not isinstance(dtype, str) or not _DTYPE.fullmatch(dtype):
-        raise ValueError("no type of an array")
-    try:
-        import numpy
-    except ImportError:
-        raise ValueError("numpy is not installed") from None
-    array = numpy.frombuffer(bytes.fromhex(data), dtype).reshape(shape).copy()
-    return array[()] if scalar is True else array
+} | {"Ellipsis": ..., "NotImplemented": NotImplemented}
 
 
 def _ask(remote: Remote, operation: str, *operands: Any) -> Any:
@@ -236,27 +339,17 @@ def _ask(remote: Remote, operation: str, *operands: Any) -> Any:
 
 def pack(link: Any, value: Any, pack: Callable[[Any], Any]) -> Any:
     """The JSON of what has no encoding; see `encoding.Other`."""
-    remote = value if type(value) is Remote else _remote_of(value)
+    remote = value if issubclass(type(value), Remote) else _remote_of(value)
     if remote is not None:
         return ["own", object.__getattribute__(remote, "_number")]
+    made = pack_value(value, pack)
+    if made is not None:
+        return made
     for kind, packed in _PACKED:
         if isinstance(value, kind):
             return packed(link, value, pack)
-    name = f"{type(value).__module__}.{type(value).__qualname__}"
-    if name in _BY_TEXT and type(value) is _by_text(name):
-        return ["text", name, str(value)]
-    return pack_array(value) or ["handle", link.number(value)]
-
-
-# Values that their text says all about, of modules that are loaded when they are needed.
-_BY_TEXT = ("pathlib.PosixPath", "pathlib.PurePosixPath", "uuid.UUID")
-
-
-def _by_text(name: Any) -> Any:
-    if name not in _BY_TEXT:
-        raise ValueError("no value that has a text")
-    module, _, kind = name.partition(".")
-    return getattr(importlib.import_module(module), kind)
+    kind = "awaitable" if hasattr(type(value), "__await__") else "handle"
+    return [kind, link.number(value)]
 
 
 def _pack_class(link: Any, value: type, pack: Callable[[Any], Any]) -> Any:
@@ -264,16 +357,17 @@ def _pack_class(link: Any, value: type, pack: Callable[[Any], Any]) -> Any:
         return ["type", value.__name__]
     if issubclass(value, Exception):
         bases = [base for base in value.__bases__ if issubclass(base, Exception)]
-        return ["class", link.number(value), value.__name__, *map(pack, bases)]
+        return ["class", link.number(value), value.__name__, value.__module__, *map(pack, bases)]
     return ["handle", link.number(value)]
 
 
 def _pack_exception(link: Any, value: Exception, pack: Callable[[Any], Any]) -> Any:
     try:
-        args = pack(value.args)
+        args, own = pack(value.args), pack(vars(value))
     except TypeError:  # nested too deeply
-        args = pack(())
-    told = text_of(value), _line_of(value)
+        args, own = pack(()), pack({})
+    cause = pack(value.__cause__ if isinstance(value.__cause__, Exception) else None)
+    told = text_of(value), _line_of(value), cause, own
     return ["exception", link.number(value), pack(type(value)), args, *told]
 
 
@@ -287,16 +381,11 @@ def _line_of(error: Exception) -> int:
     return line
 
 
-def _pack_tuple(link: Any, value: Any, pack: Callable[[Any], Any]) -> Any:
-    if not hasattr(type(value), "_fields"):
+def _pack_container(link: Any, value: Any, pack: Callable[[Any], Any]) -> Any:
+    if not link.trusting or type(value) in _CONTAINERS.values():
         return None
-    return ["names", link.number(value), pack(tuple(tuple.__iter__(value)))]
-
-
-def _pack_dict(link: Any, value: Any, pack: Callable[[Any], Any]) -> Any:
-    if type(value) is not collections.defaultdict:
-        return None
-    return ["factory", pack(value.default_factory), pack(dict(value))]
+    base = next(name for name, kind in _CONTAINERS.items() if isinstance(value, kind))
+    return ["value", link.number(value), base]
 
 
 def _generator_tag(link: Any) -> str:
@@ -307,10 +396,9 @@ def _generator_tag(link: Any) -> str:
 _PACKED: list[tuple[Any, Callable[..., Any]]] = [
     (type, _pack_class),
     (Exception, _pack_exception),
-    (tuple, _pack_tuple),
-    (dict, _pack_dict),
-    ((list, set, frozenset, bytearray), lambda link, value, pack: None),
-    (range, lambda link, value, pack: ["range", *map(pack, (value.start, value.stop, value.step))]),
+    (tuple(_IMMUTABLE), _pack_derived),
+    (tuple(_CONTAINERS.values()), _pack_container),
+    ((type(...), type(NotImplemented)), lambda link, value, pack: ["type", repr(value)]),
     (types.CoroutineType, lambda link, value, pack: ["coroutine", link.number(value)]),
     (types.GeneratorType, lambda link, value, pack: [_generator_tag(link), link.number(value)]),
 ]
@@ -322,26 +410,27 @@ def unpack(link: Any, tag: Any, parts: list[Any], unpack: Callable[[Any], Any]) 
         return link.objects[parts[0]]
     if tag == "type":
         return _BUILTIN_TYPES[parts[0]]
-    if tag == "range":
-        return range(*map(unpack, parts))
-    if tag == "text":
-        return _by_text(parts[0])(parts[1])
-    if tag == "array":
-        return _unpack_array(*parts)
-    if tag == "factory":
-        factory, items = map(unpack, parts)
-        return collections.defaultdict(factory, items)
+    made = unpack_value(tag, parts, unpack)
+    if made is not None:
+        return made
     number, *parts = parts
     if type(number) is not int:
         raise ValueError("a handle is a number")
     remote = link.remotes.get(number)
     if remote is None:
-        remote = link.remotes[number] = Remote(link, number)
+        remote = link.remotes[number] = _REMOTES.get(tag, Remote)(link, number)
     return _STAND_INS[tag](link, remote, *map(unpack, parts))
 
 
-def _mirror(link: Any, remote: Remote, name: str, *bases: Any) -> type:
-    """A class of our own for an exception class of the other end, for `except`."""
+def _mirror(link: Any, remote: Remote, name: str, module: Any, *bases: Any) -> type:
+    """A class for an exception class of the other end, for `except`: the library's, where it is of
+    a module that is loaded here, or one of our own.
+    """
+    top = str(module).partition(".")[0]
+    if top in sys.stdlib_module_names and top not in _RUNNERS:
+        known = vars(sys.modules.get(module, builtins)).get(name)
+        if isinstance(known, type) and issubclass(known, Exception):
+            return known
     number = object.__getattribute__(remote, "_number")
     if number not in link.mirrors:
         if not all(isinstance(base, type) and issubclass(base, Exception) for base in bases):
@@ -352,11 +441,16 @@ def _mirror(link: Any, remote: Remote, name: str, *bases: Any) -> type:
     return mirror
 
 
+_RUNNERS = ("unittest", "doctest", "bdb")  # whose exceptions would end a test as if it were well
+
+_REMOTES: dict[Any, Any] = {"awaitable": AwaitableRemote, "value": RemoteValue}
 _STAND_INS: dict[Any, Callable[..., Any]] = {
     "handle": lambda link, remote: remote,
     "class": _mirror,
     "exception": _exception,
-    "names": lambda link, remote, items: NamedTuple(items, remote),
+    "awaitable": lambda link, remote: remote,
+    "value": _remote_value,
+    "derived": _derived,
     "coroutine": _coroutine,
     "generator": _generator,
 }

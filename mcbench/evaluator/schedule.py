@@ -3,7 +3,8 @@
 The life of one test: `judge.job_for` puts program and input (never the expected output) into files
 in memory; a worker's zygote forks a child, which runs the program under limits and writes to
 further such files; the zygote reports how it ended (status, time, memory); `judge.judge` turns that
-and the written output into a verdict, and has a further job run where that is to find it.
+and the written output into a verdict, and has a further job run where that is to find it. One
+thread does this for each sandbox, which is sent the next test before the last one is judged.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from mcbench.errors import UserError
-from mcbench.evaluator.judge import job_for, judge
-from mcbench.evaluator.pool import CancelledError, Job, Worker
+from mcbench.evaluator.judge import Run, job_for, judge
+from mcbench.evaluator.pool import CancelledError, Job, OverdueError, Worker
 from mcbench.evaluator.rule_sets import RuleSet, rule_set
 from mcbench.evaluator.submission import AssertTest, Result, Submission, TestResult
 
@@ -63,11 +66,9 @@ class LocalSandboxes:
             UserError: an argument of a test cannot be sent.
         """
         call = _Call(submissions, early_exit, self.output_bytes, self.rule_set, cancelled)
-        # A second thread prepares and judges while the test of the first one runs; near the end it
-        # would only wait in line.
-        least = 0, 2 * len(self._slots)
-        tasks = [partial(slot.work, call, waiting) for waiting in least for slot in self._slots]
-        side_by_side(tasks, cancelled)
+        # Near the end a sandbox is given no test ahead, which another could have run at once.
+        least = 2 * len(self._slots)
+        side_by_side([partial(slot.work, call, least) for slot in self._slots], cancelled)
         return [call.result(index) for index in range(len(submissions))]
 
     def close(self) -> None:
@@ -120,17 +121,29 @@ class _Call:
             if number < len(given.tests)
         )
 
-    def next(self) -> tuple[int, int] | None:
-        """Submission and test that are to be judged next."""
-        while not self.cancelled.is_set():
+    def next(self, least: int) -> _Test | None:
+        """The test that is to be run next, while more than ``least`` wait."""
+        while len(self.waiting) > least and not self.cancelled.is_set():
             try:
                 index, number = self.waiting.popleft()
             except IndexError:
                 break
             judged = list(self.results[index].values())
             if not (self.early_exit and any(test.verdict != "AC" for test in judged)):
-                return index, number
+                given = self.submissions[index]
+                flavour = _flavour(given, number)
+                return _Test(index, number, job_for(given, number, self.output_bytes, flavour))
         return None
+
+    def judge(self, test: _Test, run: Run) -> None:
+        """Note the verdict on a test, when its job has run."""
+        with closing(test.job):
+            try:
+                given = self.submissions[test.index]
+                found = judge(given, test.number, test.job, run, self.rules)
+            except _FailedError as error:
+                found = TestResult("IE", message=str(error))
+        self.results[test.index][test.number] = found
 
     def result(self, index: int) -> Result:
         """Of one submission, as far as its tests were judged."""
@@ -142,52 +155,94 @@ class _Call:
         return Result(tuple(tests))
 
 
+@dataclass
+class _Test:
+    """A test that is to be judged: the number of its submission, and its own in that."""
+
+    index: int
+    number: int
+    job: Job
+
+
 class _Slot:
     """A place where one job runs at a time: a worker of each flavour, started when it is needed."""
 
     def __init__(self, worker: Worker) -> None:
         self.workers = {worker.flavour: worker}
-        self.running = threading.Lock()
+        self.given: deque[Job] = deque()  # to one of them, which runs them in turn
+        self._cancelled = threading.Event()
 
     def work(self, call: _Call, least: int) -> None:
-        """Judge tests while more than ``least`` wait, and the call is not cancelled."""
-        with self.running:
-            for worker in self.workers.values():
-                worker.see_to()
-        while len(call.waiting) > least and (place := call.next()):
-            index, number = place
-            submission = call.submissions[index]
-            job = job_for(submission, number, call.output_bytes, _flavour(submission, number))
-            try:
-                run = partial(self._run, cancelled=call.cancelled)
-                found = judge(submission, number, job, run, call.rules)
-            except _FailedError as error:
-                found = TestResult("IE", message=str(error))
-            except CancelledError:
-                return
-            finally:
-                job.close()
-            call.results[index][number] = found
-
-    def _run(self, job: Job, cancelled: threading.Event) -> dict[str, Any]:
-        """How a job ended; it is repeated where that was our own failure."""
-        with self.running:
-            if cancelled.is_set():
-                raise CancelledError
-            worker = self.workers.setdefault(job.flavour, Worker(job.flavour))
+        """Judge tests until none waits: each of them, while more than ``least`` wait, as the next
+        one runs.
+        """
+        for worker in self.workers.values():
             worker.see_to()
-            for _ in range(_ATTEMPTS):
-                try:
-                    outcome = worker.run(job, cancelled)
-                except OSError:
-                    worker.restart()
-                    outcome = {"failure": "the sandbox process died"}
-                except CancelledError:
-                    worker.restart()  # the zygote is mid-test
-                    raise
-                if "failure" not in outcome:
-                    return outcome
-        raise _FailedError(outcome["failure"])
+        self._cancelled = call.cancelled
+        last = following = None
+        try:
+            while (following := call.next(least if last else 0)) or last:
+                if following:
+                    self._begin(following.job)
+                if last:
+                    call.judge(last, self._run)
+                last = following
+        except CancelledError:
+            pass
+        finally:
+            for test in filter(None, (last, following)):
+                test.job.close()
+            if self.given:  # the zygote is mid-test
+                worker = self.workers[self.given[0].flavour]
+                self.given.clear()
+                worker.restart()
+
+    def _run(self, job: Job) -> dict[str, Any]:
+        """How a job ended, which is begun unless it was."""
+        if not (job.outcome or job in self.given):
+            self._begin(job)
+        while not job.outcome:
+            self._end_first()
+        if "failure" in job.outcome:
+            raise _FailedError(job.outcome["failure"])
+        return job.outcome
+
+    def _begin(self, job: Job) -> None:
+        """Have a job run once those have ended that were begun before."""
+        try:
+            job.open()
+        except OSError as error:
+            job.outcome = {"failure": f"the files of a test could not be made: {error}"}
+            return
+        while self.given and self.given[0].flavour != job.flavour:
+            self._end_first()
+        worker = self.workers.setdefault(job.flavour, Worker(job.flavour))
+        if not self.given:
+            worker.see_to()
+        self.given.append(job)
+        try:
+            worker.begin(job)
+        except OSError:
+            worker.stop()  # which is seen when it is waited for
+
+    def _end_first(self) -> None:
+        """Wait for the job that was begun first; it is repeated where that was our own failure."""
+        first = self.given[0]
+        worker, lost = self.workers[first.flavour], 1
+        try:
+            outcome = worker.end(first, self._cancelled)
+        except OSError as error:
+            worker.restart()
+            outcome, lost = {"failure": f"the sandbox process died: {error}"}, len(self.given)
+            if isinstance(error, OverdueError):
+                (outcome,) = error.args
+        again = [self.given.popleft() for _ in range(lost)]
+        first.attempts += 1
+        if "failure" not in outcome or first.attempts == _ATTEMPTS:
+            first.outcome = outcome
+            again.remove(first)
+        for job in again:
+            self._begin(job)
 
 
 def _flavour(submission: Submission, number: int) -> str:

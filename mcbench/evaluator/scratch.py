@@ -4,7 +4,7 @@ Standard library only: the zygote loads this file. With a root of its own the sa
 file system in memory here, which is replaced as a whole; else it is a folder on disk.
 """
 # Plain string paths: pathlib would cost every test.
-# ruff: noqa: PTH101, PTH102, PTH106, PTH108, PTH116, PTH118, PTH120
+# ruff: noqa: PTH101, PTH102, PTH104, PTH106, PTH108, PTH116, PTH118, PTH120, PTH208
 
 import contextlib
 import os
@@ -26,6 +26,8 @@ class Scratch:
         self.path = ""
         self.is_mount = False
         self._pristine: Any = None
+        self._put_aside = 0
+        self._remover = 0  # the supervisor's process that removes what was put aside
 
     def make_folder(self) -> None:
         """Choose a place on disk, where it cannot be a mount."""
@@ -56,7 +58,10 @@ class Scratch:
 
     def _state(self) -> Any:
         """Changes with every entry, mode, owner, time or attribute that a test can leave."""
-        stat = os.stat(".")
+        try:
+            stat = os.stat(".")
+        except PermissionError:  # a test of our own user has locked it
+            return None
         attributes = os.listxattr(".") if hasattr(os, "listxattr") else []
         kept = (stat.st_mode, stat.st_uid, stat.st_nlink, stat.st_size)
         return (*kept, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, *attributes)
@@ -74,27 +79,44 @@ class Scratch:
         os.chdir("/")
         if self.is_mount:
             libc.unmount(self.path)
-        else:
-            _remove_tree(self.path)
+        else:  # what a test has left can take long to remove
+            self._put_aside += 1
+            os.rename(self.path, f"{self.path}-{self._put_aside}")
         self._make()
         return True
 
+    def sweep(self) -> None:
+        """In the supervisor, from time to time: have removed what was put aside."""
+        if not self.path or self.is_mount:
+            return
+        if self._remover:
+            if os.waitpid(self._remover, os.WNOHANG)[0] == 0:
+                return
+            self._remover = 0
+        folder = os.path.dirname(self.path)
+        with contextlib.suppress(OSError):
+            if aside := [f"{folder}/{n}" for n in os.listdir(folder) if n.startswith("work-")]:
+                self._remover = _remove_trees(os.P_NOWAIT, aside)
+
     def remove(self) -> None:
-        """Leave nothing on disk. Best effort: the process is about to end."""
-        if self.path and not self.is_mount:
-            os.chdir("/")
-            _remove_tree(self.path)
-            with contextlib.suppress(OSError):
-                os.rmdir(os.path.dirname(self.path))
+        """Leave nothing on disk: what takes long goes on after this process, which is to end."""
+        if not self.path or self.is_mount:
+            return
+        os.chdir("/")
+        folder = os.path.dirname(self.path)
+        try:
+            os.rmdir(self.path)
+            os.rmdir(folder)
+        except OSError:
+            _remove_trees(os.P_NOWAIT, [folder])
 
 
-def _remove_tree(path: str) -> None:
-    """Whatever is in it: the system's own programs fail at no depth and no name."""
-    with contextlib.suppress(OSError):  # mostly it is empty
-        os.rmdir(path)
-    if os.path.lexists(path):
-        os.spawnlp(os.P_WAIT, "chmod", "chmod", "-R", "u+rwx", path)
-        os.spawnlp(os.P_WAIT, "rm", "rm", "-rf", path)
+# Whatever is in them: the system's own programs fail at no depth and no name.
+_REMOVE = 'rm -rf "$@" 2>/dev/null || { chmod -R u+rwx "$@"; rm -rf "$@"; }'
+
+
+def _remove_trees(mode: int, paths: "list[str]") -> int:
+    return os.spawnlp(mode, "sh", "sh", "-c", _REMOVE, "sh", *paths)
 
 
 def _remove_shared(uid: int) -> None:

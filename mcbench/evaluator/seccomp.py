@@ -37,14 +37,22 @@ _REFUSED = {
     "userfaultfd 323 282, io_uring_setup 425 425, modify_ldt 154 -, syslog 103 116",
 }
 _CLONE3 = (435, 435)
+# What waits for the disk, with all that the machine has to write there, and cannot be killed then.
+# It seems to be done: sync, syncfs, fsync, fdatasync
+_SYNCS = ((162, 81), (306, 267), (74, 82), (75, 83))
 # What signals a process or gives a handle to do so; the process is the first argument.
 _SIGNALS = ((62, 129), (200, 130), (234, 131), (129, 138), (297, 240), (434, 434))
+_SIGNAL_BY_HANDLE = (424, 424)  # which a folder in /proc is, too
 _NEW_SESSION_OR_GROUP = ((112, 157), (109, 154))  # setsid, setpgid
+_NEGATIVE = 1 << 31
 _NEW_NAMESPACES = 0x7E020080  # all CLONE_NEW... flags
 _AF_UNIX, _CONNECTED = 1, (1, 5)  # SOCK_STREAM, SOCK_SEQPACKET: these cannot be sent elsewhere
 _NOWAIT = 8  # RWF_NOWAIT: refuses to read what is not in memory
 # F_GETLK, F_OFD_GETLK, F_SETLEASE, F_GETLEASE, F_NOTIFY
 _LOCK_OWNERS_AND_NOTICES = (5, 36, 1024, 1025, 1026)
+# Whom the kernel sends a signal, any one, when there is something to read: F_SETOWN, F_SETOWN_EX;
+# FIOSETOWN, SIOCSPGRP
+_OWNERS, _OWNERS_BY_IOCTL = (8, 15), (0x8901, 0x8902)
 _OF_A_PROCESS = 0x80000000  # the CPU clock of a process by its number; of a thread: 4 as well
 _ANY = 0xFFFFFFFF
 
@@ -57,7 +65,8 @@ _DEPENDING: list[_Rule] = [
     (_SOCKETPAIR, 0, _ANY, (_AF_UNIX,), True),
     ((302, 261), 0, _ANY, (0,), True),  # prlimit64, of this process only
     ((327, 286), 5, _NOWAIT, (0,), True),  # preadv2
-    ((72, 25), 1, _ANY, _LOCK_OWNERS_AND_NOTICES, False),  # fcntl
+    ((72, 25), 1, _ANY, (*_LOCK_OWNERS_AND_NOTICES, *_OWNERS), False),  # fcntl
+    ((16, 29), 1, _ANY, _OWNERS_BY_IOCTL, False),  # ioctl
     ((228, 113), 0, _OF_A_PROCESS | 4, (_OF_A_PROCESS,), False),  # clock_gettime
     ((230, 115), 0, _OF_A_PROCESS | 4, (_OF_A_PROCESS,), False),  # clock_nanosleep
     ((222, 107), 0, _OF_A_PROCESS | 4, (_OF_A_PROCESS,), False),  # timer_create
@@ -76,22 +85,19 @@ _LOAD, _AND, _JUMP, _JUMP_EQUAL, _JUMP_ABOVE, _RETURN = 0x20, 0x54, 0x05, 0x15, 
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
 
 
-def restrict_system_calls(named_sockets: bool, own_user: bool, protected: "list[int]") -> None:
+def restrict_system_calls(named_sockets: bool, own_user: bool) -> None:
     """Refuse what no test needs and what could touch anything but its own processes.
 
     Sockets that can be sent to a name are refused unless ``named_sockets``: the host has such.
-    ``own_user`` says whether tests run as another user than the zygote. The ``protected``
-    processes, negative numbers for groups, cannot be sent signals.
+    ``own_user`` says whether tests run as another user than the zygote.
 
     Raises:
         OSError: the kernel does not allow filters, or runs on an unknown architecture.
     """
-    _put_on(steps_for(os.uname().machine, named_sockets, own_user, protected))
+    _put_on(steps_for(os.uname().machine, named_sockets, own_user))
 
 
-def steps_for(
-    machine: str, named_sockets: bool, own_user: bool, protected: "list[int]"
-) -> "list[bytes]":
+def steps_for(machine: str, named_sockets: bool, own_user: bool) -> "list[bytes]":
     """The filter program of `restrict_system_calls`."""
     architecture, column = _known(machine)
     rules = [*_DEPENDING, (_SOCKET, 0, _ANY, (_AF_UNIX,) if named_sockets else (), True)]
@@ -99,9 +105,6 @@ def steps_for(
         rules.append((_SOCKETPAIR, 1, 0xF, _CONNECTED, True))
     if not own_user:
         rules += [(call, at, _ANY, (value,), True) for call, at, value in _OF_ONE_USER]
-    if protected:
-        values = tuple(pid & _ANY for pid in protected)
-        rules += [(signal, 0, _ANY, values, False) for signal in _SIGNALS]
     nothing = _step(_RETURN, _ERRNO | errno.ENOSYS)
     steps = [
         _step(_LOAD, _ARCHITECTURE),
@@ -117,24 +120,43 @@ def steps_for(
         number = refused.split()[1 + column]
         if number != "-":
             steps += [_step(_JUMP_EQUAL, int(number), 0, 1), _step(_RETURN, _ERRNO | errno.EPERM)]
+    for numbers in _SYNCS:
+        steps += [_step(_JUMP_EQUAL, numbers[column], 0, 1), _step(_RETURN, _ERRNO)]
     for rule in rules:
         steps += _depending(*rule, column)
     return [*steps, _step(_RETURN, _ALLOW)]
 
 
-def stay_in_group() -> None:
-    """From here on a process stays in its process group, so that one signal reaches all of them.
+def keep_to_group() -> None:
+    """From here on a process stays in the process group that it leads, so that one signal reaches
+    all of it, and signals nobody else: no process that is older than it.
 
-    To try it seems to succeed: a program that does so does not depend on it.
+    To leave the group seems to succeed: a program that tries does not depend on it.
 
     Raises:
         OSError: as `restrict_system_calls`.
     """
-    _, column = _known(os.uname().machine)
+    _put_on(steps_for_group(os.uname().machine, os.getpid()))
+
+
+def steps_for_group(machine: str, leader: int) -> "list[bytes]":
+    """The filter program of `keep_to_group`."""
+    _, column = _known(machine)
+    refuse = _step(_RETURN, _ERRNO | errno.EPERM)
     steps = [_step(_LOAD, _NUMBER)]
     for numbers in _NEW_SESSION_OR_GROUP:
         steps += [_step(_JUMP_EQUAL, numbers[column], 0, 1), _step(_RETURN, _ERRNO)]
-    _put_on([*steps, _step(_RETURN, _ALLOW)])
+    steps += [_step(_JUMP_EQUAL, _SIGNAL_BY_HANDLE[column], 0, 1), refuse]
+    allow = _step(_RETURN, _ALLOW)
+    for left, numbers in zip(reversed(range(len(_SIGNALS))), _SIGNALS, strict=True):
+        steps += [_step(_JUMP_EQUAL, numbers[column], left + 1, 0)]
+    return [
+        *(*steps, allow),
+        *(_step(_LOAD, _FIRST_ARGUMENT), _step(_JUMP_EQUAL, 0, 4, 0)),
+        _step(_JUMP_EQUAL, -leader & _ANY, 3, 0),
+        *(_step(_JUMP_ABOVE, _NEGATIVE - 1, 1, 0), _step(_JUMP_ABOVE, leader - 1, 1, 0)),
+        *(refuse, allow),
+    ]
 
 
 def _known(machine: str) -> "tuple[int, int]":

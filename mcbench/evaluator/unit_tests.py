@@ -4,31 +4,38 @@ The zygote loads this file, and pytest where it is for such tests. The submissio
 process: what pytest would see of its output, or change for it, is refused by name.
 """
 
+import builtins
+import os
 import sys
 import types
 from typing import Any
 
+from mcbench.evaluator.remote import OF_DATACLASSES, Remote, UnsupportedError, asked
+
 # Of pytest, what cannot work across two processes.
 NOT_AVAILABLE = frozenset({"warns", "deprecated_call"})
 _LEFT_OUT = (
-    *("cacheprovider", "capture", "doctest", "faulthandler", "junitxml", "legacypath"),
+    *("cacheprovider", "doctest", "faulthandler", "junitxml", "legacypath"),
     *("logging", "monkeypatch", "pastebin", "recwarn", "setuponly", "setupplan", "stepwise"),
     *("terminal", "threadexception", "tmpdir", "unraisableexception", "warnings"),
 )
 # No file of the working directory, which the submission can write to, is read.
 _OPTIONS = (
     *("--config-file=/dev/null", "--rootdir=/", "--noconftest", "--disable-plugin-autoload"),
-    *("--assert=plain", "--exitfirst"),
+    *("--assert=plain", "--exitfirst", "--capture=no"),
     *(f"-pno:{name}" for name in _LEFT_OUT),
 )
 
 
-class UnsupportedError(Exception):
-    """The test needs something that is not there; the message names it."""
+class NotRunError(Exception):
+    """pytest could not collect or run what the test defines."""
 
 
-def prepare(code: str) -> None:
+def prepare(code: str, solution: str) -> None:
     """Before a test is run: what it must not ask for, and what must not run or end it: `run` does.
+
+    What it changes for the submission, or expects to see of it, is refused where that is in another
+    process: but for the module ``solution``, and for standard output.
 
     Raises:
         ModuleNotFoundError: it needs pytest, which is not installed.
@@ -36,16 +43,104 @@ def prepare(code: str) -> None:
     if "pytest" in code:
         import pytest
 
-        vars(pytest).update({name: _refusal(name) for name in NOT_AVAILABLE}, main=lambda *_: 0)
+        vars(pytest).update(
+            {name: _refusal(f"pytest.{name}") for name in NOT_AVAILABLE}, main=lambda *_: 0
+        )
     if "unittest" in code:
         import unittest
 
         vars(unittest)["main"] = lambda *_, **__: None
+        for name in ("assertLogs", "assertNoLogs", "assertWarns", "assertWarnsRegex"):
+            setattr(unittest.TestCase, name, _refusal(name))
+    if "mock" in code:
+        from unittest import mock
+
+        _check(mock._patch, "__enter__", lambda patch: _check_patch(patch, solution))
+        _check(mock._patch_dict, "_patch_dict", _check_patched_dict)
+    if "catch_warnings" in code:
+        import warnings
+
+        _check(warnings.catch_warnings, "__enter__", _check_recorded)
+    _prepare_classes(code)
+    if "inspect" in code:
+        import inspect
+
+        for name in ("signature", "getsource", "getsourcelines", "getfullargspec"):
+            _check(inspect, name, _check_inspected)
+
+
+def _prepare_classes(code: str) -> None:
+    """Functions of libraries that look into objects, or insist on their class."""
+    if "dataclasses" in code:
+        import dataclasses
+
+        for name in OF_DATACLASSES:
+            setattr(dataclasses, name, asked(name, getattr(dataclasses, name)))
+        _check(dataclasses, "replace", _check_replaced)
+    for name in ("assert_frame_equal", "assert_series_equal", "assert_index_equal"):
+        if name in code:
+            import pandas.testing
+
+            setattr(pandas.testing, name, _refusal(f"pandas.testing.{name}"))
+
+
+def _check(owner: Any, name: str, check: Any) -> None:
+    """Have something checked whenever a function is called."""
+    function = getattr(owner, name)
+
+    def checked(*args: Any, **named: Any) -> Any:
+        check(*args[:1])
+        return function(*args, **named)
+
+    setattr(owner, name, checked)
+
+
+def _check_patch(patch: Any, solution: str) -> None:
+    target = patch.getter()
+    if not isinstance(target, types.ModuleType) or target.__name__ == solution:
+        return
+    name = f"{target.__name__}.{patch.attribute}"
+    if name not in ("sys.stdout", "sys.stderr"):
+        raise UnsupportedError(f"what replaces {name} does not reach the submission")
+
+
+def _check_patched_dict(patch: Any) -> None:
+    if patch.in_dict in ("os.environ", os.environ):
+        raise UnsupportedError("a change of os.environ does not reach the submission")
+
+
+def _check_recorded(recorder: Any) -> None:
+    if recorder._record:
+        raise UnsupportedError("warnings of the submission are not available")
+
+
+def _check_replaced(subject: Any) -> None:
+    if issubclass(type(subject), Remote):
+        raise UnsupportedError("dataclasses.replace is not available")
+
+
+def _check_inspected(subject: Any = None) -> None:
+    if issubclass(type(subject), Remote):
+        raise UnsupportedError("what inspect tells of the submission is not available")
+
+
+_ORIGINALS = [(builtins, name, vars(builtins)[name]) for name in ("input", "print", "open")]
+
+
+def insist_on_originals() -> None:
+    """What a test replaces for the submission does not reach that.
+
+    Raises:
+        UnsupportedError: it has replaced such a thing.
+    """
+    for owner, name, original in (*_ORIGINALS, (sys, "stdin", sys.__stdin__)):
+        if getattr(owner, name) is not original:
+            raise UnsupportedError(f"what replaces {name} does not reach the submission")
 
 
 def _refusal(name: str) -> Any:
     def refuse(*_: Any, **__: Any) -> None:
-        raise UnsupportedError(f"pytest.{name} is not available")
+        raise UnsupportedError(f"{name} is not available")
 
     return refuse
 
@@ -99,8 +194,15 @@ def _run(own: dict[str, Any]) -> BaseException | None:
     if error is None and plugin.told:  # such as an expected failure that was none
         return AssertionError(plugin.told)
     if error is None and status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-        return UnsupportedError(f"pytest cannot run it: {status!r}")
+        return NotRunError(f"pytest cannot run it: {status!r}")
     return error
+
+
+def _temporary_folder() -> Any:
+    import pathlib
+    import tempfile
+
+    return pathlib.Path(tempfile.mkdtemp())
 
 
 class _Plugin:
@@ -115,6 +217,9 @@ class _Plugin:
         import pytest
 
         collected = types.ModuleType("test")
+        for name in ("capfd", "capfdbinary"):
+            setattr(collected, name, pytest.fixture(_refusal(f"fixture {name}"), name=name))
+        vars(collected)["tmp_path"] = pytest.fixture(_temporary_folder, name="tmp_path")
         vars(collected).update(self.own)
 
         class Module(pytest.Module):
@@ -143,7 +248,7 @@ class _Plugin:
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
-            self.error = UnsupportedError(f"pytest cannot collect it: {report.longreprtext}")
+            self.error = NotRunError(f"pytest cannot collect it: {report.longreprtext}")
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed:

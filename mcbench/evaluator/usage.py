@@ -6,12 +6,13 @@ the machine grants a control group (version 2), the group's own total of CPU tim
 which no process can leave.
 """
 # Plain string paths: pathlib would cost every start and every test.
-# ruff: noqa: PTH102, PTH106, PTH110, PTH116, PTH119, PTH123, PTH208
+# ruff: noqa: PTH102, PTH106, PTH116, PTH119, PTH123, PTH208
 
 import contextlib
 import os
 import re
 import resource
+import time
 from typing import Any
 
 BY_GROUP = "control group for CPU time"  # a layer; without it the sum of processes counts
@@ -19,12 +20,13 @@ _MUCH = 16 << 20  # address space that may hide shared memory
 # What belongs to no process or is held for it by the kernel, and what it takes long to look at: a
 # test that has more of it uses too much memory.
 _SOCKETS = 512  # and what is on its way between them
-_PROCESSES = 256
+PROCESSES = 256
 _SHARED = 1024  # pieces of shared memory
+_FILES = 1 << 14  # on disk, which take as long to remove
 _MAPS_BYTES = 4 << 20  # of text that lists mappings, some 60,000 of them
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE = resource.getpagesize()
-_PREFIX = "mcbench-"
+_PREFIX, _STARTING_S = "mcbench-", 60.0
 
 
 class Group:
@@ -46,7 +48,8 @@ class Group:
             raise OSError("no control groups (version 2)")
         parent = (points[0] + names[0]).rstrip("/")
         _sweep(parent)
-        self.path = f"{parent}/{_PREFIX}{os.getpid()}"
+        # Tests see its name, which is no number of a process of the machine.
+        self.path = f"{parent}/{_PREFIX}{os.urandom(6).hex()}"
         os.mkdir(self.path)
         # Opened before the sandbox has its own view of the file system.
         self._parent = os.open(parent, os.O_PATH | os.O_CLOEXEC)
@@ -77,12 +80,12 @@ class Group:
 
 
 def _sweep(parent: str) -> None:
-    """Remove the empty groups of sandboxes that were killed."""
+    """Remove the empty groups of sandboxes that were killed, and not those that are starting."""
     for name in os.listdir(parent):
-        pid = name.removeprefix(_PREFIX)
-        if pid != name and pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
+        if name.startswith(_PREFIX):
             with contextlib.suppress(OSError):
-                os.rmdir(f"{parent}/{name}")
+                if time.time() - os.stat(f"{parent}/{name}").st_mtime > _STARTING_S:
+                    os.rmdir(f"{parent}/{name}")
 
 
 class Meter:
@@ -96,17 +99,18 @@ class Meter:
         self.layers = layers
         self.children = children
         self.most_memory = 0
-        self.crowded = False  # more sockets, processes or mappings than a look can cope with
+        self.crowded = False  # more sockets, processes, files or mappings than a look can cope with
         self._cpu: dict[int, float] = {}
         self._group_before: float | None = None
+        self._free_inodes: int | None = None
 
     def look(self) -> "tuple[float, int]":
         """CPU time in seconds so far, memory in bytes now."""
         pids = self._pids()
         sizes, own, shared = 0, 0, 0
-        for pid in pids[:_PROCESSES]:
+        for pid in pids[:PROCESSES]:
             with contextlib.suppress(OSError, IndexError):
-                self._cpu[pid] = _cpu_time(pid)
+                self._cpu[pid] = cpu_time_of(pid)
                 size, resident, in_common = pages(f"/proc/{pid}/statm")
                 # Of further processes only what they do not share with the zygote they stem from.
                 inherited = 0 if pid in self.children[:1] else self.layers.own_pages[1]
@@ -114,7 +118,7 @@ class Meter:
                 shared += max(0, in_common - self.layers.own_pages[2])
                 sizes += max(0, size - self.layers.own_pages[0])
         memory = own * _PAGE
-        self.crowded |= len(pids) > _PROCESSES or self._sockets() > _SOCKETS
+        self.crowded |= len(pids) > PROCESSES or self._sockets() > _SOCKETS or self._littered()
         # Shared memory outlives its pages' use in a process: more than is resident can be held.
         if sizes * _PAGE > _MUCH and not self.crowded:
             held = _held(pids)
@@ -144,13 +148,25 @@ class Meter:
         except OSError:
             return 0
 
+    def _littered(self) -> bool:
+        """Whether there are too many files in the tests' folder: counted only where as many were
+        made on its disk, if it is on one.
+        """
+        if self.layers.world:
+            return False
+        folder = self.layers.scratch.path
+        free = os.statvfs(folder).f_ffree
+        if self._free_inodes is None:
+            self._free_inodes = free
+        return self._free_inodes - free > _FILES and _has_many_files(folder)
+
     def waited(self) -> float:
         """Seconds that the test was ready to run while other work had the processors.
 
         Of the thread that waited most: threads that sleep and wake side by side add up to nothing.
         """
         waited = [0]
-        for pid in self._pids()[:_PROCESSES]:
+        for pid in self._pids()[:PROCESSES]:
             with contextlib.suppress(OSError):
                 for thread in os.listdir(f"/proc/{pid}/task"):
                     with open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as file:
@@ -161,14 +177,14 @@ class Meter:
         """The test's processes."""
         if self.layers.world:
             return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
-        return [*self.children, *(set(descendants()) - set(self.children))]
+        return [*self.children, *(set(descendants(os.getpid())) - set(self.children))]
 
 
-def descendants() -> "list[int]":
-    """What descends from this process, of which orphans become children: not all of very many."""
+def descendants(root: int) -> "list[int]":
+    """What descends from a process, which orphans become children of: not all of very many."""
     found: list[int] = []
-    queue = [os.getpid()]
-    while queue and len(found) <= _PROCESSES:
+    queue = [root]
+    while queue and len(found) <= PROCESSES:
         tasks = f"/proc/{queue.pop()}/task"
         with contextlib.suppress(OSError):
             for thread in os.listdir(tasks):
@@ -179,6 +195,23 @@ def descendants() -> "list[int]":
     return found
 
 
+def _has_many_files(folder: str) -> bool:
+    """Whether a folder holds more than are removed in a moment, or hides how many."""
+    number, queue = 0, [folder]
+    try:
+        while queue and number <= _FILES:
+            with os.scandir(queue.pop()) as entries:
+                for entry in entries:
+                    number += 1
+                    if entry.is_dir(follow_symlinks=False):
+                        queue.append(entry.path)
+    except FileNotFoundError:  # the test is at work there
+        return False
+    except OSError:
+        return True
+    return number > _FILES
+
+
 def pages(statm: str) -> "tuple[int, int, int]":
     """Size, resident and shared memory in pages."""
     with open(statm, "rb") as file:
@@ -186,8 +219,8 @@ def pages(statm: str) -> "tuple[int, int, int]":
     return size, resident, shared
 
 
-def _cpu_time(pid: int) -> float:
-    """Of its threads, ended ones included, not of its children."""
+def cpu_time_of(pid: int) -> float:
+    """Seconds of a process's threads, ended ones included, not of its children."""
     with open(f"/proc/{pid}/stat", "rb") as file:  # it has a name, which need not be text
         user, system = file.read().rpartition(b")")[2].split()[11:13]
     return (int(user) + int(system)) * _TICK

@@ -39,7 +39,16 @@ from typing import Any, NoReturn
 for _name in ("mcbench", "mcbench.evaluator"):
     sys.modules[_name] = ModuleType(_name)
     sys.modules[_name].__path__ = [os.path.dirname(os.path.abspath(__file__))]
-from mcbench.evaluator import child, encoding, isolation, link, portable, unit_tests, usage
+from mcbench.evaluator import (
+    asserting,
+    child,
+    encoding,
+    isolation,
+    link,
+    portable,
+    unit_tests,
+    usage,
+)
 
 if sys.argv[2:3] == ["comparing"]:
     from mcbench.evaluator import compare
@@ -62,6 +71,7 @@ def main() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGCHLD})
     sys.path += sys.argv[3:]
     threading.stack_size(isolation.THREAD_STACK)  # the default is the main thread's large one
+    isolation.go_first()
     layers = isolation.Layers()
     layers.open_totals()
     isolation.enter_namespaces(layers)
@@ -88,6 +98,7 @@ def supervise(zygote_pid: int, layers: isolation.Layers) -> NoReturn:
             os.kill(zygote_pid, signal.SIGKILL)
             portable.reap(zygote_pid, ended)
             break
+        layers.scratch.sweep()
         signal.sigtimedwait({signal.SIGCHLD}, PARENT_POLL_S)
     # The end of init is the end of its namespace. Without one, what it leaves becomes ours.
     if not layers.world:
@@ -119,6 +130,8 @@ class Zygote:
     def __init__(self, control: socket.socket, layers: isolation.Layers) -> None:
         self.control = control
         self.layers = layers
+        self.told, self.tell = os.pipe()  # why the set-up of a child has failed
+        os.set_blocking(self.told, False)
         self.filling: list[bytes] = []
 
     def serve(self, flavour: str) -> None:
@@ -172,47 +185,39 @@ class Zygote:
         An assert-style test has two processes: its own, whose end is waited for, and the
         submission's.
         """
-        setup_read, setup_write = os.pipe()
         ends = socket.socketpair() if request["kind"] == "assert" else ()
+        started = time.monotonic()
+        pids: list[int] = []
+        ended: portable.Ended = {}
+        self.layers.count_processes_anew()
+        for role in ("submission", "test") if ends else ("submission",):
+            pid = portable.fork()
+            if pid == 0:
+                become(role, request, files, ends, self.tell, self.layers)
+            pids.append(pid)
+        for end in ends:
+            end.close()  # so that either process sees the other's end
+        meter = usage.Meter(self.layers, pids)
         try:
-            started = time.monotonic()
-            pids: list[int] = []
-            ended: portable.Ended = {}
-            self.layers.count_processes_anew()
-            for role in ("submission", "test") if ends else ("submission",):
-                pid = os.fork()
-                if pid == 0:
-                    become(role, request, files, ends, setup_write, self.layers)
-                pids.append(pid)
-            for end in ends:
-                end.close()  # so that either process sees the other's end
-            meter = usage.Meter(self.layers, pids)
-            try:
-                stopped = self.watch(pid, request, ended, meter)
-            finally:
-                isolation.kill_everything(self.layers, pids, ended)
-                for process in pids:
-                    portable.reap(process, ended)
-                isolation.reap_orphans(self.layers)
-            wall_s = time.monotonic() - started
-            os.close(setup_write)
-            setup_write = -1
-            if setup_error := os.read(setup_read, 1000):
-                return {"failure": setup_error.decode()}
-            used = [each for _, each in ended.values()]
-            cpu_s = sum(each.ru_utime + each.ru_stime for each in used)
-            memory = max(map(portable.peak_memory, used))
-            return {
-                "status": os.waitstatus_to_exitcode(ended[pid][0]),
-                "stopped": stopped,
-                "cpu_s": max(cpu_s, meter.cpu_time()),
-                "wall_s": wall_s,
-                "memory_mb": max(memory, meter.most_memory) / 2**20,
-            }
+            stopped = self.watch(pid, request, ended, meter)
         finally:
-            os.close(setup_read)
-            if setup_write >= 0:
-                os.close(setup_write)
+            isolation.kill_everything(self.layers, pids, ended)
+            for process in pids:
+                portable.reap(process, ended)
+            isolation.reap_orphans(self.layers)
+        wall_s = time.monotonic() - started
+        with contextlib.suppress(BlockingIOError):
+            return {"failure": os.read(self.told, select.PIPE_BUF).decode()}
+        used = [each for _, each in ended.values()]
+        cpu_s = sum(each.ru_utime + each.ru_stime for each in used)
+        memory = 1024 * max(each.ru_maxrss for each in used)  # peak resident, in bytes
+        return {
+            "status": os.waitstatus_to_exitcode(ended[pid][0]),
+            "stopped": stopped,
+            "cpu_s": max(cpu_s, meter.cpu_time()),
+            "wall_s": wall_s,
+            "memory_mb": max(memory, meter.most_memory) / 2**20,
+        }
 
     def watch(
         self, pid: int, request: dict[str, Any], ended: portable.Ended, meter: usage.Meter
@@ -222,7 +227,7 @@ class Zygote:
         """
         hang_up = select.poll()
         hang_up.register(self.control, 0)
-        wall_s = request["wall_s"]
+        wall_s = portable.wall_limit(request["cpu_s"])
         started = time.monotonic()
         deadline, next_look = started + wall_s, started + POLL_S
         while not portable.reap(pid, ended, os.WNOHANG):
@@ -251,12 +256,12 @@ def become(
     request: dict[str, Any],
     files: list[int],
     ends: tuple[socket.socket, ...],
-    setup_write: int,
+    tell: int,
     layers: isolation.Layers,
 ) -> NoReturn:
     """In the child: real descriptors, limits, then the program. Does not return.
 
-    The set-up pipe is closed before any of the submission runs, so only our own failures can be
+    The pipe ``tell`` is closed before any of the submission runs, so only our own failures can be
     reported on it: a submission cannot pass for a victim of the infrastructure.
     """
     global _in_test
@@ -276,7 +281,7 @@ def become(
                 sys.path.remove(os.environ["HOME"])  # where the submission may write modules
             streams = choose_streams(role, kind, files, ends)
             isolation.hide_files(layers)
-            place_descriptors(streams, setup_write)
+            place_descriptors(streams, tell)
             os.setsid()
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             for number in () if layers.world else DEAF_TO:
@@ -284,11 +289,11 @@ def become(
             isolation.confine_child(layers, request, role == "test" or kind == "compare")
         except BaseException as error:  # our failure, not the submission's
             message = f"child set-up: {type(error).__name__}: {error}"
-            os.write(setup_write, message.encode()[:900])
+            os.write(tell, message.encode()[:900])
             os._exit(1)
-        os.close(setup_write)
+        os.close(tell)
         if role == "test":
-            link.run_test(given)
+            asserting.run_test(given)
         elif kind == "compare":
             found = compare.run_comparison(portable.read_all(link.RESULT), given)
             os.pwrite(child.RESULT, found, 0)
@@ -314,26 +319,29 @@ def choose_streams(
     if kind == "compare":
         return [nothing, nothing, stderr, result, code]
     if role == "test":
-        return [nothing, nothing, nothing, ends[1].fileno(), result]
+        return [nothing, nothing, nothing, ends[1].fileno(), result, stdout, stderr]
     return [nothing, stdout, stderr, result if kind == "call" else ends[0].fileno()]
 
 
-def place_descriptors(streams: list[int], setup_write: int) -> None:
-    """Give the streams the numbers from 0 on and close all else but the set-up pipe.
+def place_descriptors(streams: list[int], kept: int) -> None:
+    """Give the streams the numbers from 0 on and close all else but one that is ``kept``.
 
     The zygote keeps these numbers occupied (`reserve_descriptors`): no stream has one of them.
     """
     for number, stream in enumerate(streams):
         os.dup2(stream, number, inheritable=number <= child.STDERR)
-    os.closerange(len(streams), setup_write)
-    os.closerange(setup_write + 1, isolation.MAX_FILES)
+    os.closerange(len(streams), kept)
+    os.closerange(kept + 1, isolation.MAX_FILES)
+
+
+_MOST = max(link.PRINTED.values())  # of the numbers that a test's streams get
 
 
 def reserve_descriptors(control: int) -> socket.socket:
     """Move the control socket up and fill the numbers that a test's streams get."""
-    moved = fcntl.fcntl(control, fcntl.F_DUPFD_CLOEXEC, link.RESULT + 1)
+    moved = fcntl.fcntl(control, fcntl.F_DUPFD_CLOEXEC, _MOST + 1)
     os.close(control)
-    while os.dup(child.STDIN) < link.RESULT:
+    while os.dup(child.STDIN) < _MOST:
         pass
     return socket.socket(fileno=moved)
 

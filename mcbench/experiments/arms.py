@@ -64,7 +64,6 @@ def arm_config(
     arm: str,
     settings: Mapping[str, Any],
     profile: str,
-    seed: int = 0,
     common: Mapping[str, Any] | None = None,
     look: bool = True,
 ) -> Config:
@@ -82,7 +81,7 @@ def arm_config(
     size = own_profile(arm, settings, profile)
     make = resolve if look else described
     try:
-        return make(size, settings["recipe"], own, seed, common=common)
+        return make(size, settings["recipe"], own, common=common)
     except UserError as error:
         raise UserError(f"arm {arm!r}: {error}") from None
 
@@ -94,6 +93,6 @@ def computation_of(
     settings do not fit the profile and what is common.
     """
     try:
-        return arm_config(arm, settings, profile, 0, common, look=False).computation
+        return arm_config(arm, settings, profile, common, look=False).computation
     except UserError:
         return ""

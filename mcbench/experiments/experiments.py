@@ -160,7 +160,7 @@ def plan_runs(
                 "effect; give the arms themselves, each with its own"
             )
     configs = {
-        (size, arm): arm_config(arm, own, size, 0, common)
+        (size, arm): arm_config(arm, own, size, common)
         for size in profiles
         for arm, own in arms.items()
     }

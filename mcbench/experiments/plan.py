@@ -5,15 +5,14 @@ which record is of which arm: planned runs and records have the same ids.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mcbench.runs.config import Config
-from mcbench.runs.records import finished_records
 from mcbench.runs.say import clock
 from mcbench.runs.store import RunRecord, RunStore
-from mcbench.scale.pace import pace_of
+from mcbench.scale.pace import Timed, pace_of, timed
 from mcbench.scale.sweep import PlannedRun
 
 RECORD = "*.parquet"  # a compact record, named by its run
@@ -51,30 +50,43 @@ class Plan:
             f"estimated time: {self._time(workers)}",
         ]
 
-    def _time(self, workers: int) -> str:
-        """By what finished runs took; no total where of some none is finished, and how many those
-        are.
-        """
-        if not self.missing:
-            return "none"
-        known = {one.run_id: one for one in finished_records(*self.folders)}.values()
+    def cost(self, known: Collection[Timed]) -> Cost:
+        """What training the missing runs takes by what finished ones took."""
         alike = {one.config.computation: one.config for one in self.missing}
         paces = {name: pace_of(config, known) for name, config in alike.items()}
-        total, sources, left = 0.0, dict[str, None](), list[Config]()
+        seconds, sources, left = 0.0, dict[str, None](), list[Config]()
         for config in (one.config for one in self.missing):
             if pace := paces[config.computation]:
-                total += pace.seconds * config.steps
+                seconds += pace.seconds * config.steps
                 sources[pace.source] = None
             else:
                 left.append(config)
+        return Cost(seconds, ", ".join(sources), left)
+
+    def _time(self, workers: int) -> str:
+        """No total where of some runs none is finished, and how many those are."""
+        if not self.missing:
+            return "none"
+        cost = self.cost(timed(*self.folders))
         side = f" with {workers} side by side" if workers > 1 else " one after another"
-        timed = f"{clock(total / workers)}{side} ({', '.join(sources)})" if sources else ""
-        if not left:
-            return timed
-        parts = [_unknown(left)]
-        if timed:
-            parts.append(f"the other {len(self.missing) - len(left)} take {timed}")
+        told = f"{clock(cost.seconds / workers)}{side} ({cost.sources})" if cost.sources else ""
+        if not cost.left:
+            return told
+        parts = [_unknown(cost.left)]
+        if told:
+            parts.append(f"the other {len(self.missing) - len(cost.left)} take {told}")
         return "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of runs one after another, by which finished ones; ``left`` are those of which
+    nobody knows.
+    """
+
+    seconds: float
+    sources: str
+    left: Sequence[Config]
 
 
 def _unknown(configs: Sequence[Config]) -> str:

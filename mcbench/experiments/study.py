@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcbench.claims import CLAIMS, Result, arms_elsewhere, assess
-from mcbench.claims.curves import duplicates, run_curves
+from mcbench.claims.curves import RunCurves, duplicates, run_curves
 from mcbench.claims.measurements import SUITE, read_measurements
 from mcbench.claims.protocol import ELSEWHERE, MAP_SEEDS, PROTOCOL, RETRAINED, SEEDS
 from mcbench.errors import UserError
@@ -23,11 +23,11 @@ from mcbench.experiments.experiments import (
     experiment_named,
     plan_runs,
 )
-from mcbench.experiments.plan import Runs, finished, make_plan
+from mcbench.experiments.plan import Runs, finished
 from mcbench.experiments.training import find_record, train_missing
 from mcbench.files import digest
 from mcbench.runs.config import Config, family_of
-from mcbench.runs.place import committed_records, in_project
+from mcbench.runs.place import RECORDS, committed_records, in_project
 from mcbench.runs.say import Say, say
 from mcbench.runs.store import RunRecord, RunStore
 from mcbench.runs.trackers import check_trackers, send_verdicts
@@ -77,12 +77,16 @@ class Study:
     @property
     def duplicates(self) -> dict[str, str]:
         """Arms that trained exactly as an earlier one did, by that one."""
-        return duplicates(
-            {
-                arm: {one.seed: run_curves(one) for one in runs if one.state == "finished"}
-                for arm, runs in self.arms.items()
-            }
-        )
+        return duplicates(self.claim_curves)
+
+    @property
+    def claim_curves(self) -> dict[str, dict[int, RunCurves]]:
+        """The finished runs as claims read them, by arm and seed; arms without any are left out."""
+        found = {
+            arm: {one.seed: run_curves(one) for one in runs if one.state == "finished"}
+            for arm, runs in self.arms.items()
+        }
+        return {arm: runs for arm, runs in found.items() if runs}
 
     @cached_property
     def curves(self) -> pd.DataFrame:
@@ -110,9 +114,10 @@ class Study:
         ``dataset_hash``. Rows that differ in length, temperature, attempts or dataset hash are
         different measurements.
         """
+        own = ("per_problem", "seed")  # an evaluation's seed is that of its sampling
         return self._rows(
             lambda run: [
-                {**{k: v for k, v in line.items() if k != "per_problem"}, "problems": count}
+                {**{k: v for k, v in line.items() if k not in own}, "problems": count}
                 for line in run.eval_lines
                 for count in [len(line["per_problem"])]
             ]
@@ -263,7 +268,7 @@ def _recorded(
 def _config_at(settings: str, profile: str, common: str) -> Config | None:
     """An arm's configuration; None where its settings do not fit the profile."""
     try:
-        return arm_config("", json.loads(settings), profile, 0, json.loads(common))
+        return arm_config("", json.loads(settings), profile, json.loads(common))
     except UserError:
         return None
 
@@ -368,6 +373,10 @@ def run_study(
     trackers = dict.fromkeys(name for one in planned for name in one.config.report_to)
     check_trackers(trackers)
     committed = committed_records() if use_records and not fresh else []
+    if experiment and train and use_records and not fresh and not committed:
+        progress(
+            f"no records are here: start in a checkout, or name its reports/records in {RECORDS}"
+        )
     found = train_missing(
         experiment or OWN, planned, folder, progress, workers, fresh, committed,
         address=address, launch=launch, train=train, apart=apart,
@@ -400,17 +409,6 @@ def run_study(
         table = study.verdicts()[columns]
         send_verdicts(trackers, folder / "verdicts" / known, {**about, "arms": given}, table)
     return study
-
-
-def missing_runs(
-    planned: Sequence[PlannedRun], runs_dir: Path, use_records: bool = True, fresh: bool = False
-) -> list[PlannedRun]:
-    """Those of planned runs that :func:`run_study` would train."""
-    if fresh:
-        return list(planned)
-    return make_plan(
-        planned, RunStore(runs_dir), committed_records() if use_records else []
-    ).missing
 
 
 def planned_study(

@@ -348,12 +348,12 @@ class StaleWeights:
         args = trainer.args
         self.trainer, self.staleness = trainer, args.staleness
         self._before: list[dict[str, Tensor]] = []  # the oldest first
-        known = args.sample_unfinished and trainer.scores_what_it_samples
+        known = args.sample_unfinished and trainer.scores_what_it_samples and not trainer.tools
         if trainer.in_half_precision or not known:
             raise UserError(
-                "staleness needs sample_unfinished=True, float32 and no sampling that changes "
-                "log-probabilities (penalties, top_p beside a KL term): else those of the policy "
-                "that sampled are not known"
+                "staleness needs sample_unfinished=True, float32, no tools and no sampling that "
+                "changes log-probabilities (penalties, top_p beside a KL term): else those of the "
+                "policy that sampled are not known"
             )
         if args.gradient_accumulation_steps % args.passes_per_generation == 0:
             raise UserError(

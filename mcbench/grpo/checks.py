@@ -8,28 +8,34 @@ from dataclasses import MISSING
 from typing import Any
 
 from torch import Tensor
+from transformers import GenerationConfig
 
-from mcbench.errors import UserError
+from mcbench.errors import UserError, meant, near
 from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.options import CLIPPED_LOSSES
-from mcbench.grpo.sampling import ends_without_token
-from mcbench.grpo.truncation import sampled_from
+from mcbench.grpo.sampling import ENDS_WITHOUT_TOKEN, ends_without_token
+from mcbench.grpo.truncation import sampled_from, truncating
 
 # Fields of a model's generation_config that do not change what is sampled.
 _HARMLESS = {
     *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "max_length"),
     *("max_new_tokens", "do_sample", "transformers_version", "use_cache", "cache_implementation"),
-    *("cache_config", "return_dict_in_generate", "output_scores", "output_logits", "max_time"),
+    *("cache_config", "return_dict_in_generate", "output_scores", "output_logits"),
     *("output_attentions", "output_hidden_states", "num_return_sequences", "disable_compile"),
     *("compile_config", "prefill_chunk_size", "assistant_confidence_threshold"),
     *("num_assistant_tokens", "num_assistant_tokens_schedule", "renormalize_logits"),
 }
 
+_FIELDS = [name for name in vars(GenerationConfig()) if not name.startswith("_")]
+_OTHER_OUTPUTS = (
+    *("num_return_sequences", "return_dict_in_generate", "prompt_lookup_num_tokens"),
+    *("assistant_early_exit", "token_healing"),
+)
 # Of generation_kwargs, for transformers and vLLM: neither do these, or they are looked at by name.
 _KNOWN = {
-    *("temperature", "top_k", "top_p", "min_p", "max_tokens", "stop", "stop_strings", "tokenizer"),
+    *("temperature", "top_k", "top_p", "min_p", "max_tokens", "tokenizer", *ENDS_WITHOUT_TOKEN),
     *("stop_token_ids", "n", "seed", "logprobs", "prompt_logprobs", "detokenize", "output_kind"),
-    *("skip_special_tokens", "include_stop_str_in_output", "prompt_lookup_num_tokens"),
+    *("skip_special_tokens", "include_stop_str_in_output", *_OTHER_OUTPUTS),
     *("extra_args", "spaces_between_special_tokens", "streamer", "synced_gpus"),
 }
 
@@ -57,11 +63,21 @@ def idle_settings(
             f"no effect of the rewards {', '.join(others)}: advantage_rule='pass_at_k' counts "
             f"right answers, by {named}"
         )
+    if args.log_completions and args.eval_strategy != "no":
+        yield (
+            "log_completions: TRL writes an evaluation to the file of its step, over what the "
+            "batch of that step was, with rows of that batch; record batches by on_generation"
+        )
     for names, (acts, why) in _acting(args).items():
         changed = [name for name in names if getattr(args, name) != _default(name)]
         if changed and not acts:
             yield f"no effect of {', '.join(changed)}: {why}"
     bound = args.epsilon if args.epsilon_high is None else args.epsilon_high
+    if args.delta is not None and args.delta <= 1 + bound and args.loss_type in CLIPPED_LOSSES:
+        yield (
+            f"delta={args.delta:g} is not above the upper clip, {1 + bound:g}: tokens whose ratio "
+            "is above it have no gradient, whatever their advantage is; 3 is usual"
+        )
     if args.loss_type == "cispo" and bound < 1:
         yield (
             f"loss_type='cispo' cuts the importance weights themselves at epsilon_high={bound:g}, "
@@ -69,6 +85,9 @@ def idle_settings(
         )
 
 
+_CORRECTION = tuple(
+    f"vllm_importance_sampling_{name}" for name in ("correction", "mode", "clip_max", "clip_min")
+)
 # Losses whose denominators count responses and no tokens.
 _OF_RESPONSES = ("dr_grpo", "grpo", "luspo", "sapo")
 _ONLY_UPDATE = (
@@ -105,6 +124,10 @@ def _acting(args: MicroCoderGRPOConfig) -> dict[tuple[str, ...], tuple[bool, str
         ("kl_estimator", "use_bias_correction_kl"): (
             args.kl_target is None,
             "kl_target takes the KL from the reward, and the loss has no such term",
+        ),
+        _CORRECTION: (
+            args.use_vllm or args.sampler_noise > 0,
+            "only vLLM's log-probabilities are corrected, or those that sampler_noise changes",
         ),
         ("token_share",): (args.token_rule != "none", "token_rule is 'none'"),
         ("imitate_from",): (args.imitate == "own", f"imitate is {args.imitate!r}, not 'own'"),
@@ -191,6 +214,7 @@ def changed_sampling(args: MicroCoderGRPOConfig, inherited: Mapping[str, Any]) -
     ``inherited``.
     """
     settings: Any = args.generation_kwargs or {}
+    known = {*_HARMLESS, *_KNOWN, *unread_settings(args)}
     given = {
         "repetition_penalty": args.repetition_penalty,
         "vllm_structured_outputs_regex": args.use_vllm and args.vllm_structured_outputs_regex,
@@ -200,11 +224,19 @@ def changed_sampling(args: MicroCoderGRPOConfig, inherited: Mapping[str, Any]) -
     own = {
         name: value
         for name, value in given.items()
-        if name not in _HARMLESS | _KNOWN and value and not (value == 1 and name in ones)
+        if name not in known and value and not (value == 1 and name in ones)
     }
     if settings.get("do_sample") is False:  # the likeliest token always
         own["do_sample"] = False
-    return own | dict(inherited)
+    return own | {k: v for k, v in inherited.items() if k not in ENDS_WITHOUT_TOKEN}
+
+
+def unread_settings(args: MicroCoderGRPOConfig) -> list[str]:
+    """Names of ``generation_kwargs`` that ``generate`` of transformers does not know: it takes them
+    without a word.
+    """
+    given: Any = args.generation_kwargs or {}
+    return [] if args.use_vllm else [one for one in given if one not in {*_FIELDS, *_KNOWN}]
 
 
 def other_distributions(args: MicroCoderGRPOConfig, inherited: Mapping[str, Any]) -> Iterator[str]:
@@ -232,6 +264,11 @@ def other_distributions(args: MicroCoderGRPOConfig, inherited: Mapping[str, Any]
             "is no finite KL, so that ratios are of another policy than the one that sampled; set "
             "beta=0, or sample from all tokens"
         )
+    for name in unread_settings(args):
+        yield (
+            f"no effect of generation_kwargs[{name!r}], which generate of transformers does not "
+            f"know{meant(near(name, _FIELDS))}"
+        )
     changed = changed_sampling(args, inherited)
     if changed:
         said = [f"{name}={value!r}" for name, value in changed.items()]
@@ -246,9 +283,10 @@ def other_distributions(args: MicroCoderGRPOConfig, inherited: Mapping[str, Any]
             "generation_kwargs['seed'] gives all responses to a prompt the same random numbers, "
             "and so the same tokens; leave it out: the trainer's seed is the engine's"
         )
-    for name in ends_without_token(given):
+    for name in ends_without_token(given, inherited):
+        where = "generation_kwargs" if name in given else "the model's generation_config"
         yield (
-            f"generation_kwargs[{name!r}] ends responses without an end token, so that TRL counts "
+            f"{name} of {where} ends responses without an end token, so that TRL counts "
             "them as cut (clipped_ratio, mask_truncated_completions), and padding after them as "
             "part of them; end them with a token (eos_token_id)"
         )
@@ -289,6 +327,22 @@ def unusual_rewards(rewards: Tensor, args: MicroCoderGRPOConfig) -> str:
     )
 
 
+def refuse_other_outputs(trainer: Any) -> None:
+    """What makes ``generate`` return another number of responses, or no tensor, or refuse more than
+    one prompt: TRL would fail in the first update, or give prompts the responses of others.
+    """
+    if trainer.use_vllm or trainer.rollout_func is not None:
+        return
+    own = trainer.accelerator.unwrap_model(trainer.model).generation_config
+    for name in _OTHER_OUTPUTS:
+        for where, value in (
+            ("generation_kwargs", trainer.generation_kwargs.get(name)),
+            ("the model's generation_config", getattr(own, name, None)),
+        ):
+            if value and not (name == "num_return_sequences" and value == 1):
+                raise UserError(f"{where} sets {name}={value}, which a training cannot use")
+
+
 def refuse_half_loaded_reference(args: MicroCoderGRPOConfig) -> None:
     """With this option of FSDP2 the other processes load empty weights; accelerate fills those of
     the policy, and nothing those of the reference.
@@ -313,6 +367,13 @@ def refuse_idle_training(trainer: Any) -> None:
         raise UserError(
             "no parameter of the model is trained, all are frozen; load an adapter with "
             "is_trainable=True, or give peft_config"
+        )
+    kept = truncating(trainer.args)
+    alone = [name for name, one in (("top_k", 1), ("top_p", 0), ("min_p", 1)) if kept[name] == one]
+    if alone and not trainer.args.beta:
+        raise UserError(
+            f"{alone[0]}={kept[alone[0]]} keeps the likeliest token alone, whose probability is 1 "
+            "whatever the weights are, so that nothing would be trained; keep more"
         )
     prompts = trainer.args.generation_batch_size // trainer.num_generations
     rows = trainer.train_dataset

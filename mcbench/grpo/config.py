@@ -1,6 +1,7 @@
 """TRL's ``GRPOConfig`` with the options of MicroCoder-GRPO, and what is refused of both."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,10 @@ from mcbench.grpo.correction import MODES
 from mcbench.grpo.options import ABOUT, CLIPPED_LOSSES, DEFAULTS, About, Options
 from mcbench.grpo.temperature import check_grid, check_stages, generation_period, parse_stages
 
+_COUNTS = (
+    "num_iterations", "num_generations_eval", "max_completion_length", "steps_per_generation",
+    "ref_model_sync_steps",
+)  # fmt: skip
 # Allowed names and ranges of TRL 1.16's own, which finds a wrong one only in the middle of the
 # first update.
 _CHECKED = {
@@ -25,12 +30,26 @@ _CHECKED = {
     "vllm_importance_sampling_mode": About(among=MODES),
     "epsilon": About(low=0),
     "epsilon_high": About(low=0),
+    "delta": About(above=0),
     "beta": About(low=0),
     "top_entropy_quantile": About(low=0, high=1),
     "top_p": About(low=0, high=1),
-    "num_iterations": About(low=1),
+    "top_k": About(low=-1),
+    "min_p": About(low=0, high=1),
+    "repetition_penalty": About(above=0),
+    "off_policy_mask_threshold": About(low=0),
+    "sapo_temperature_neg": About(above=0),
+    "sapo_temperature_pos": About(above=0),
+    **dict.fromkeys(("vespo_k_neg", "vespo_k_pos"), About(low=0)),
+    **dict.fromkeys(("vespo_lambda_neg", "vespo_lambda_pos"), About(low=0)),
+    "max_tool_calling_iterations": About(low=0),
+    **dict.fromkeys(_COUNTS, About(low=1)),
 }
-_WHOLE = {"num_iterations", *(name for name, value in DEFAULTS.items() if type(value) is int)}
+_WHOLE = {
+    *("top_k", "max_tool_calling_iterations", *_COUNTS),
+    *(name for name, value in DEFAULTS.items() if type(value) is int),
+}
+_MAPPINGS = ("chat_template_kwargs", "generation_kwargs")
 _TEMPERATURES = (
     "temperature_stages", "temperature_target_diversity", "temperature_target_entropy",
     "temperature_restore",
@@ -43,6 +62,19 @@ _AGGREGATION = "multi_objective_aggregation"
 def _points(stages: list[Any] | str | None) -> list[list[Any]]:
     assert not isinstance(stages, str)  # __post_init__ has parsed the text
     return stages or []
+
+
+def _is_finite(value: Any) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and math.isfinite(value)
+
+
+def _is_token(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_count(value: Any) -> bool:
+    return _is_token(value) and value > 0
 
 
 def _are_rising_steps(steps: Any) -> bool:
@@ -143,12 +175,16 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
 
     def _check_types(self) -> None:
         numbers = (name for name, about in _CHECKED.items() if about.is_number)
-        for name in (*numbers, "correct_threshold", "incorrect_threshold", "temperature"):
+        others = ("correct_threshold", "incorrect_threshold", "temperature", "entropy_coef")
+        for name in (*numbers, *others):
             value = getattr(self, name)
             kinds = (int,) if name in _WHOLE else (int, float)
             if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
                 wanted = "a whole number" if name in _WHOLE else "a number"
                 raise UserError(f"{name} must be {wanted}, got {value!r}")
+        weights = [] if self.reward_weights is None else self.reward_weights
+        if not isinstance(weights, (list, tuple)) or not all(map(_is_finite, weights)):
+            raise UserError(f"reward_weights must be a list of numbers, got {weights!r}")
         if not isinstance(self.record_columns, (list, tuple)):
             raise UserError(f"record_columns must be a list of names, got {self.record_columns!r}")
 
@@ -178,6 +214,7 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
     def _check_temperature(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature > 0):
             raise UserError(f"temperature must be greater than 0, got {self.temperature}")
+        self.temperature = float(self.temperature)  # generate refuses a whole number
         check_grid(self.temperature_grid)
         diversity = self.temperature_target_diversity
         if diversity is not None and not 0 < diversity <= 1:
@@ -327,12 +364,17 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
         posing_groups((self.generation_batch_size or 0) // size, size)
 
     def _check_columns(self) -> None:
-        columns = ("drop_above", None), ("dynamic_sampling", 0), ("self_play", "none")
-        for name, off in columns:
-            if getattr(self, name) != off and self.remove_unused_columns:
+        needed = {
+            "drop_above": self.drop_above is not None,
+            "dynamic_sampling": bool(self.dynamic_sampling),
+            "self_play": self.self_play != "none",
+            "imitate='reference'": self.imitate == "reference",
+            "record_columns": set(self.record_columns) != set(DEFAULTS["record_columns"]),
+        }
+        for name in (name for name, reads in needed.items() if reads):
+            if self.remove_unused_columns:
                 raise UserError(
-                    f"{name} puts whole rows of the training set in the place of others; set "
-                    "remove_unused_columns=False"
+                    f"{name} reads whole rows of the training set; set remove_unused_columns=False"
                 )
 
     def _check_stages(self) -> None:
@@ -355,12 +397,18 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
                 self.max_completion_length = self.length_stages[0][1]
 
     def _check_generation_kwargs(self) -> None:
+        for name in _MAPPINGS:  # TRL has parsed what came as JSON
+            if not isinstance(getattr(self, name) or {}, Mapping):
+                raise UserError(f"{name} must be a dictionary, got {getattr(self, name)!r}")
         generation_kwargs: Any = self.generation_kwargs or {}
+        self._check_sampling(generation_kwargs)
         for key in ("num_return_sequences", "n"):
             if generation_kwargs.get(key) not in (None, 1):
                 raise UserError(
                     f"generation_kwargs sets {key!r}; the responses to a prompt are num_generations"
                 )
+        if self.top_k == -1 and not self.use_vllm:
+            raise UserError("top_k=-1 is vLLM's way to say all tokens; transformers' is 0")
         if self.sample_unfinished and generation_kwargs.get("num_beams") not in (None, 1):
             raise UserError("sample_unfinished has no beams: drop num_beams of generation_kwargs")
         for option, key in (
@@ -375,4 +423,28 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
             if getattr(self, option) not in (None, False) and key in generation_kwargs:
                 raise UserError(
                     f"generation_kwargs sets {key!r}, which {option} must control; drop one"
+                )
+
+    def _check_sampling(self, generation_kwargs: Mapping[str, Any]) -> None:
+        """Refuses values that ``generate`` would end on in the middle of the first update."""
+        temperature = generation_kwargs.get("temperature", self.temperature)
+        if not _is_finite(temperature) or temperature <= 0:
+            raise UserError(
+                f"temperature of generation_kwargs must be greater than 0, got {temperature!r}"
+            )
+        if "temperature" in generation_kwargs:  # generate refuses a whole number
+            self.generation_kwargs = {**generation_kwargs, "temperature": float(temperature)}
+        for name in ("max_new_tokens", "max_tokens"):
+            if name in generation_kwargs and not _is_count(generation_kwargs[name]):
+                raise UserError(
+                    f"{name} of generation_kwargs must be a whole number of at least 1, got "
+                    f"{generation_kwargs[name]!r}"
+                )
+        for name in ("eos_token_id", "stop_token_ids"):
+            ids = generation_kwargs.get(name)
+            several = isinstance(ids, (list, tuple))
+            if ids is not None and not all(map(_is_token, ids if several else [ids])):
+                raise UserError(
+                    f"{name} of generation_kwargs must be the number of a token, or a list of "
+                    f"them, got {ids!r}"
                 )

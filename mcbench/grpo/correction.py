@@ -13,8 +13,9 @@ With ``sampler_noise`` it acts, and can be studied, without vLLM (:func:`correct
 Shapes: B responses, T tokens.
 """
 
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,6 +23,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mcbench.errors import UserError
+
+if TYPE_CHECKING:
+    from mcbench.grpo.trl_compat import RepairedGRPOTrainer
 
 MODES = ("sequence_mask", "sequence_truncate", "token_mask", "token_truncate")
 QUARTERS = (25, 50, 75, 100)
@@ -82,14 +86,17 @@ def quarter_of(lengths: NDArray[np.int64], limit: int) -> NDArray[np.float64]:
     return found
 
 
-def noise(key: tuple[int, ...], lengths: list[int], scale: float) -> list[NDArray[np.float64]]:
-    """Normal noise of standard deviation ``scale`` for responses of these lengths.
+def noise(trainer: RepairedGRPOTrainer, lengths: list[int]) -> list[NDArray[np.float64]]:
+    """The ``sampler_noise`` of a batch's responses of these lengths: normal, of this deviation.
 
     Its mean is scale²/2, as of the log-probabilities of what a sampler sampled itself: the mean of
-    the ratio π_policy / π_sampler over its own samples is 1. Drawn from a generator that ``key``
+    the ratio π_policy / π_sampler over its own samples is 1. Drawn from a generator that the batch
     names alone, as :func:`mcbench.grpo.masking.uniform_draws`.
     """
-    generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(list(key))))
+    scale = trainer.args.sampler_noise
+    seed, step, count = trainer.draw_key  # the last two are -1 outside of a batch
+    key = [seed, step + 1, count + 1, trainer.accelerator.process_index]
+    generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(key)))
     return [scale * (scale / 2 + generator.standard_normal(length)) for length in lengths]
 
 
@@ -99,19 +106,18 @@ def loss_mask(output: dict[str, Any]) -> Tensor:
     return mask * output["tool_mask"] if "tool_mask" in output else mask
 
 
-def correct_noisy_sampler(
-    output: dict[str, Any], noise: Callable[[list[int]], list[NDArray[Any]]], args: Any
-) -> None:
+def correct_noisy_sampler(trainer: RepairedGRPOTrainer, output: dict[str, Any]) -> None:
     """Gives ``output`` the factors that TRL gives it where vLLM samples; what sampled here has the
-    policy's own log-probabilities, and the ``noise`` of responses of given lengths.
+    policy's own log-probabilities, and noise.
     """
+    args = trainer.args
     policy = output.get("old_per_token_logps")
     if policy is None:
         raise UserError(
             "sampler_noise needs the policy's log-probabilities, which are computed where "
             "several updates follow a generation (or with vLLM)"
         )
-    added = noise([policy.size(1)] * len(policy))
+    added = noise(trainer, [policy.size(1)] * len(policy))
     sampler = policy + torch.as_tensor(np.stack(added), dtype=policy.dtype).to(policy.device)
     output["sampling_per_token_logps"] = sampler
     if args.vllm_importance_sampling_correction:

@@ -41,11 +41,14 @@ class Trace:
 
     log_probs: list[Tensor] = field(default_factory=list)
     entropies: list[Tensor] = field(default_factory=list)
+    ids: list[list[int]] | None = None  # the tokens, where they are kept
 
-    @property
-    def lengths(self) -> list[int]:
-        """Tokens of each response."""
-        return [len(row) for row in self.log_probs]
+    def is_of(self, ids: list[list[int]]) -> bool:
+        """Whether these are its responses, and not those of several turns, or what somebody made
+        of its own.
+        """
+        lengths = [len(row) for row in self.log_probs]
+        return self.ids in (None, ids) and lengths == [len(row) for row in ids]
 
 
 class GrowingLayer(DynamicLayer):

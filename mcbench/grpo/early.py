@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -63,7 +63,7 @@ class Leaving:
         """Takes what ``_generate`` has returned."""
         prompt_ids, ids, own, completions, log_probs, _, images, tool_images = result
         traced: list[Any] = [None] * len(ids)
-        if trainer.trace is not None and trainer.trace.lengths == [len(row) for row in ids]:
+        if trainer.trace is not None:
             of_each = zip(trainer.trace.log_probs, trainer.trace.entropies, strict=True)
             traced = [tuple(one.cpu() for one in pair) for pair in of_each]
         columns = (
@@ -169,8 +169,19 @@ def put(
     own: slice = slice(None),
 ) -> list[dict[str, Any]]:
     """Puts responses of all processes in the place of those that TRL's step would sample; returns
-    their rows, of which this process has ``own``.
+    their rows, of which this process has ``own``. They may be of several batches: what is known of
+    some of them alone is known of all then, or of none, so that all processes have it.
     """
+    masked = any(one.own is not None for one in kept)
+    traced = all(one.traced is not None for one in kept)
+    kept = [
+        replace(
+            one,
+            own=one.own or ([1] * len(one.ids) if masked else None),
+            traced=one.traced if traced else None,
+        )
+        for one in kept
+    ]
     columns = sorted({name for one in kept for name in one.logged})
     trainer.logged = {name: [one.logged.get(name) for one in kept[own]] for name in columns}
     trainer._pending_extra_logs.update({k: list(values) for k, values in trainer.logged.items()})

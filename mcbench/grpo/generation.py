@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from mcbench.grpo.observed import sampler_log_probs
 from mcbench.grpo.sampling import limit_after
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def generated(
         rows = [row[: len(tokens)] for row, tokens in zip(values, ids, strict=True)]
         return gather_sequences(trainer, rows)
 
-    sampled = output.get("old_per_token_logps", trainer.sampler_log_probs(output))
+    sampled = output.get("old_per_token_logps", sampler_log_probs(trainer, output))
     if sampled is None and trace is not None:
         sampled = trace.log_probs
     columns = {
@@ -97,8 +98,7 @@ def generated(
         temperature=trainer.temperature,
         max_completion_length=limit_after(trainer, 0) or None,
         lengths=lengths,
-        group=np.arange(count)
-        // (trainer.num_generations if trainer.training else trainer.num_generations_eval),
+        group=np.arange(count) // trainer.group_size,
         prompts=trainer.gather_objects(trainer.sampled_prompts),
         completions=trainer.gather_objects(
             [completion_text(c) for c in trainer.sampled_completions]
@@ -128,15 +128,20 @@ def gather_sequences(trainer: RepairedGRPOTrainer, local: list[NDArray[Any]]) ->
 
 def joined(batches: Sequence[GenerationBatch], count: int | None = None) -> GenerationBatch:
     """One batch of all responses of several, in order, or of the first ``count`` of them; groups
-    are numbered on. What only some batches know is left out.
+    are numbered on. A column that only some batches have is None in the others; what else only some
+    know is left out.
     """
 
     def one(values: list[Any]) -> Any:
         if any(value is None for value in values):
             return None
         if isinstance(values[0], dict):
-            shared = set.intersection(*(set(value) for value in values))
-            return {name: one([value[name] for value in values]) for name in sorted(shared)}
+            names = sorted({name for value in values for name in value})
+            none = [[None] * len(batch.group) for batch in batches]
+            return {
+                name: one([value.get(name, own) for value, own in zip(values, none, strict=True)])
+                for name in names
+            }
         if isinstance(values[0], np.ndarray):
             return np.concatenate(values)[:count]
         if isinstance(values[0], list):
@@ -171,6 +176,14 @@ def completion_text(completion: Any) -> str:
         if part
     ]
     return "\n".join(p if isinstance(p, str) else json.dumps(p, default=str) for p in parts)
+
+
+def own_text(completion: Any) -> str:
+    """The text of what the policy said of a completion, and no tool or environment."""
+    if isinstance(completion, str):
+        return completion
+    said_to_it = ("tool", "user", "system")
+    return completion_text([one for one in completion if one.get("role") not in said_to_it])
 
 
 def _blocks(content: Any) -> list[Any]:

@@ -31,11 +31,11 @@ def as_trained(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> dict[s
     args, state = trainer.args, trainer.checkpoint_state
     answers: list[tuple[list[int], list[int]]] = []
     if args.imitate == "reference":
-        answers = _references(trainer, output)
+        answers = _references(trainer)
     elif args.imitate == "own":
         if trainer.state.global_step >= args.imitate_from:
             answers = [(prompt, answer) for prompt, answer in state.get("own", {}).values()]
-        _remember(trainer, output)
+        _remember(trainer)
     trainer.log_of_batch({"task/imitated": float(len(answers))})
     count, size = len(output["completion_ids"]), int(trainer.num_generations)
     rows: list[tuple[list[int], list[int]]] = [([], [])] * count
@@ -54,9 +54,7 @@ def as_trained(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> dict[s
     return output
 
 
-def _references(
-    trainer: MicroCoderGRPOTrainer, output: dict[str, Any]
-) -> list[tuple[list[int], list[int]]]:
+def _references(trainer: MicroCoderGRPOTrainer) -> list[tuple[list[int], list[int]]]:
     """Every prompt of the batch with the task's answer, up to its end token."""
     size, tokenizer = int(trainer.num_generations), trainer._tokenizer
     names = [row["problem_id"] for row in trainer.batch_rows[::size]]
@@ -64,14 +62,13 @@ def _references(
     if not hasattr(told, "answer"):
         raise UserError("imitate='reference' needs a reward function with answers (TaskReward)")
     answers = tokenizer([told.answer(name) for name in names])["input_ids"]
-    prompts = zip(output["prompt_ids"][::size], output["prompt_mask"][::size], strict=True)
     return [
-        (ids[seen.bool()].tolist(), [*answer, tokenizer.eos_token_id])
-        for (ids, seen), answer in zip(prompts, answers, strict=True)
+        (prompt, [*answer, tokenizer.eos_token_id])
+        for prompt, answer in zip(trainer.asked_ids[::size], answers, strict=True)
     ]
 
 
-def _remember(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> None:
+def _remember(trainer: MicroCoderGRPOTrainer) -> None:
     """A right answer to each prompt of the batch that has one, the latest prompts alone."""
     size, kept = int(trainer.num_generations), trainer.checkpoint_state.setdefault("own", {})
     right = trainer.correctness_rewards() >= trainer.args.correct_threshold
@@ -80,15 +77,16 @@ def _remember(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> None:
         if not all(own):
             raise UserError("imitate='own' is for responses of one turn, without tools")
         name = str(row.get("problem_id", row["prompt"]))
-        seen = output["prompt_mask"][place].bool()
         kept.pop(name, None)
-        kept[name] = output["prompt_ids"][place][seen].tolist(), trainer.sampled_ids[place]
+        kept[name] = trainer.asked_ids[place], trainer.sampled_ids[place]
     for name in list(kept)[: -(len(right) // size)]:
         del kept[name]
 
 
 def loss(trainer: MicroCoderGRPOTrainer, model: Any, inputs: dict[str, Any]) -> Tensor | float:
-    """What imitation adds to the loss of one forward pass; 0 where the pass has no such answer."""
+    """What imitation adds to the loss of one forward pass; 0 where the pass has no such answer. Of
+    the whole distribution, as nobody has sampled these answers from what top_p keeps.
+    """
     answers = inputs["imitated_mask"].any(dim=1)
     if not answers.any():
         return 0.0
@@ -96,7 +94,12 @@ def loss(trainer: MicroCoderGRPOTrainer, model: Any, inputs: dict[str, Any]) -> 
         inputs[name][answers]
         for name in ("imitated_prompt_ids", "imitated_prompt_mask", "imitated_ids", "imitated_mask")
     )
-    log_probs, _, _ = trainer._get_per_token_logps_and_entropies(
-        model, torch.cat([prompt, ids], dim=1), torch.cat([prompt_mask, mask], dim=1), ids.shape[1]
-    )
+    kept_by, trainer._kept_by = trainer._kept_by, ()
+    try:
+        log_probs, _, _ = trainer._get_per_token_logps_and_entropies(
+            model, torch.cat([prompt, ids], dim=1), torch.cat([prompt_mask, mask], dim=1),
+            ids.shape[1],
+        )  # fmt: skip
+    finally:
+        trainer._kept_by = kept_by
     return -(log_probs * mask).sum() / mask.sum() / trainer.current_gradient_accumulation_steps

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mcbench.errors import UserError
 from mcbench.grpo.correction import QUARTERS, quarter_of, weight_by_length
 from mcbench.grpo.decode import Trace
 from mcbench.grpo.diversity import distinct_4_first, distinct_n, grouped, self_bleu, unique_share
@@ -48,6 +49,26 @@ def batch_metrics(
     if batch.weights is not None and limit is not None:
         found |= weight_by_length(batch.weights, batch.lengths, limit)
     return found
+
+
+def computed(found: Any, prefix: str) -> dict[str, float]:
+    """What ``compute_metrics`` returned, by its names with the prefix of an evaluation.
+
+    Raises:
+        UserError: something else than numbers by name.
+    """
+    try:
+        return {prefix + name.removeprefix(prefix): float(one) for name, one in found.items()}
+    except (AttributeError, TypeError, ValueError, RuntimeError) as error:
+        raise UserError(
+            f"compute_metrics returns numbers by name, such as {{'right': 0.5}}, and not {found!r}"
+        ) from error
+
+
+def known_means(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """The means that TRL logs of values by name, without those of nothing."""
+    known = {name: [one for one in of if one == one] for name, of in values.items()}
+    return {name: sum(of) / len(of) for name, of in known.items() if of}
 
 
 def mask_metrics(batch: GenerationBatch, incorrect: NDArray[np.bool_]) -> dict[str, float]:

@@ -296,6 +296,12 @@ class Options:
         "padding; the same loss and gradients up to rounding.",
         low=1,
     )
+    shared_prefix: bool = option(
+        False,
+        "Log-probabilities are computed in one sequence a pass that has each prompt once, in the "
+        "place of length_groups (verl: use_prefix_grouper); the same loss and gradients up to "
+        "rounding. For text and sdpa attention in all layers.",
+    )
     staleness: int = option(
         0,
         "Responses are sampled by the weights of so many generations before; -1: by those that "

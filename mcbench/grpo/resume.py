@@ -21,6 +21,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from mcbench.errors import UserError
 from mcbench.grpo.temperature import pass_in_batch
+from mcbench.grpo.truncation import truncating
 
 if TYPE_CHECKING:
     from mcbench.grpo.trl_compat import RepairedGRPOTrainer
@@ -29,8 +30,10 @@ logger = logging.getLogger(__name__)
 
 STATE_FILE = "microcoder_state.json"
 BATCH_FILE = "microcoder_batch_{}.pt"
-OF_BATCH = ("_trained_ids", "_log_ratios", "_skipped", "beta")
+OF_BATCH = ("_trained_ids", "_log_ratios", "_skipped")
 """Attributes that are set where a batch is generated and read until the next one is."""
+OF_OPTIMIZER = ("optimizer", "pytorch_optimizer", "global_step")
+"""How its files in a checkpoint begin, with FSDP and DeepSpeed too."""
 MADE_WITH = (
     "per_device_train_batch_size",
     "gradient_accumulation_steps",
@@ -38,9 +41,6 @@ MADE_WITH = (
     "num_iterations",
     "num_generations",
     "beta",
-    "top_p",
-    "top_k",
-    "min_p",
     "use_vllm",
     "vllm_importance_sampling_correction",
 )
@@ -116,6 +116,7 @@ class Resume:
         made: dict[str, Any] = {name: getattr(trainer.args, name) for name in MADE_WITH}
         return {
             **made,
+            **truncating(trainer.args),
             "processes": trainer.accelerator.num_processes,
             "temperature": trainer.temperature,
             "max_completion_length": trainer.max_completion_length,
@@ -176,7 +177,10 @@ class Resume:
         """
         args = self.trainer.args
         missing = self._go_on_in_batch(Path(checkpoint))
+        names = [path.name for path in Path(checkpoint).iterdir()]
         inexact = {
+            "it has weights alone (save_only_model), so that optimizer, learning rate and random "
+            "numbers begin anew": not any(name.startswith(OF_OPTIMIZER) for name in names),
             missing: bool(missing),
             "the synchronised reference model is not stored": args.sync_ref_model,
             "the place in a streamed data set is not stored": self.epoch_passes() is None,
@@ -224,6 +228,16 @@ class Resume:
                     trainer._logs[name][key].extend(values)
             else:
                 trainer._logs[name].extend(rows)
+
+
+def load_adapter(trainer: RepairedGRPOTrainer, folder: Path, model: Any) -> None:
+    """Loads the adapter of a checkpoint that has TRL's copy of it beside, in a folder of its own:
+    transformers has loaded that copy alone, and the training would begin again from it.
+    """
+    adapted = trainer.accelerator.unwrap_model(model)
+    trained = Path(folder, "adapter_config.json").is_file()
+    if trained and "ref" in getattr(adapted, "peft_config", ()):
+        adapted.load_adapter(str(folder), adapted.active_adapter, is_trainable=True)
 
 
 def _read_batch(path: Path) -> tuple[dict[str, Any], str]:

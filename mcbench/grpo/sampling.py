@@ -11,13 +11,31 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
+from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
+from mcbench.errors import UserError
 from mcbench.grpo import fsdp2
+from mcbench.grpo.correction import noise
 from mcbench.grpo.decode import Trace, sample_unfinished
 from mcbench.grpo.fence import EndAtFence
 
 if TYPE_CHECKING:
     from mcbench.grpo.trl_compat import RepairedGRPOTrainer
+
+
+def without_missing_end(end_tokens: list[Any]) -> None:
+    """Takes None, of a tokenizer without an end token, from TRL's list, on which it fails in the
+    first batch.
+
+    Raises:
+        UserError: the model has none either.
+    """
+    end_tokens[:] = [one for one in end_tokens if one is not None]
+    if not end_tokens:
+        raise UserError(
+            "neither the tokenizer nor the model's generation_config has an end token, so that no "
+            "response could end; set tokenizer.eos_token"
+        )
 
 
 def stop_tokens(generation_kwargs: Any, known: Collection[int]) -> list[int]:
@@ -32,30 +50,57 @@ def stop_tokens(generation_kwargs: Any, known: Collection[int]) -> list[int]:
     return [token for token in dict.fromkeys(found) if token not in known]
 
 
-def ends_without_token(generation_kwargs: Any) -> list[str]:
-    """Names of the ``generation_kwargs`` that end a response by its text or by the clock, with no
-    token for it.
+ENDS_WITHOUT_TOKEN = ("stop_strings", "stop", "max_time")
+
+
+def ends_without_token(generation_kwargs: Any, inherited: Mapping[str, Any]) -> list[str]:
+    """Names of the ``generation_kwargs``, and of what the model's generation_config adds, that end
+    a response by its text or by the clock, with no token for it.
     """
-    given: Mapping[str, Any] = generation_kwargs or {}
-    return [name for name in ("stop_strings", "stop", "max_time") if given.get(name)]
+    given: Mapping[str, Any] = {**inherited, **(generation_kwargs or {})}
+    return [name for name in ENDS_WITHOUT_TOKEN if given.get(name)]
+
+
+def use_own_loop(trainer: RepairedGRPOTrainer) -> None:
+    """Has ``generate`` prepare what :func:`mcbench.grpo.decode.sample_unfinished` needs, whatever
+    the model's generation_config says.
+
+    Raises:
+        UserError: the loop is not for this trainer.
+    """
+    if trainer._is_vlm:
+        raise UserError("sample_unfinished shows a model no images; set it to False")
+    if trainer.is_fsdp_enabled or is_deepspeed_zero3_enabled():
+        raise UserError(
+            "sample_unfinished needs processes that each hold the whole model; set it to False "
+            "under FSDP and ZeRO-3"
+        )
+    asked = {"use_cache": True, "cache_implementation": "dynamic", "num_beams": 1}
+    trainer.generation_kwargs |= asked
+    vars(trainer.generation_config).update(asked)
 
 
 def without_empty(
-    ids: Sequence[Any], log_probs: Any, end: int
-) -> tuple[list[Any], Any, list[bool]]:
-    """Responses and the log-probabilities of what sampled them, with one ``end`` token in the place
-    of a response without any, and which those are.
+    trainer: RepairedGRPOTrainer, ids: Sequence[Any], log_probs: Any
+) -> tuple[list[Any], Any]:
+    """Responses and the log-probabilities of what sampled them, with one end token in the place of
+    a response without any; which those are is said once, and the trainer's ``empty``.
     """
-    empty = [not len(row) for row in ids]
-    if any(empty) and log_probs is not None:
-        log_probs = [row if len(row) else [0.0] for row in log_probs]
-    return [row if len(row) else [end] for row in ids], log_probs, empty
+    trainer.empty = empty = [not len(row) for row in ids]
+    if any(empty):
+        trainer.say_once(
+            "empty",
+            f"{sum(empty)} of {len(ids)} responses have no token (the first is number "
+            f"{empty.index(True)} of its batch): whatever sampled them failed, or ended "
+            "at once. Such a response has no reward and no token in the loss",
+        )
+        if log_probs is not None:
+            log_probs = [row if len(row) else [0.0] for row in log_probs]
+    return [row if len(row) else [trainer.eos_token_ids[0]] for row in ids], log_probs
 
 
-def filling(
-    rollout_func: Callable[..., Any], fill: Callable[[Sequence[Any], Any], tuple[Any, Any]]
-) -> Callable[..., Any]:
-    """A rollout function whose responses, and their log-probabilities, ``fill`` has seen to."""
+def filling(rollout_func: Callable[..., Any], trainer: RepairedGRPOTrainer) -> Callable[..., Any]:
+    """A rollout function none of whose responses is without a token."""
 
     @functools.wraps(rollout_func)
     def filled(*args: Any, **kwargs: Any) -> Any:
@@ -63,7 +108,7 @@ def filling(
         given = [_plain(row) for row in found.get("completion_ids", ())]
         if given:  # as what generate returns is given on: neither tensors nor arrays
             found = {**found, "completion_ids": given}
-        ids, log_probs = fill(given, found.get("logprobs"))
+        ids, log_probs = without_empty(trainer, given, found.get("logprobs"))
         if all(len(row) for row in given):
             return found
         found = {**found, "completion_ids": ids, "logprobs": log_probs}
@@ -95,16 +140,20 @@ def one_turn(trainer: RepairedGRPOTrainer, respond: Callable[[], Any]) -> tuple[
             options |= {"custom_generate": sample_unfinished, "trace": trainer.trace}
         if fence is not None:
             options["logits_processor"] = [EndAtFence(fence)]
+        if "stop_strings" in trainer.ends_otherwise:
+            options["tokenizer"] = trainer._tokenizer
         with generating_with(policy, **options):
             ids, log_probs = respond()
     if trainer.empty is None:
-        ids, log_probs = trainer.without_empty(ids, log_probs)
+        ids, log_probs = without_empty(trainer, ids, log_probs)
     if fence is not None and batching:
         ids, trainer.sampler_said = fence.cut_all(ids, trainer.sampler_said)
     elif fence is not None:
         ids, log_probs = fence.cut_all(ids, log_probs)
+    if trainer.trace is not None:
+        trainer.trace.ids = [list(row) for row in ids]
     if log_probs is not None and trainer.args.sampler_noise:
-        added = trainer.noise([len(row) for row in log_probs])
+        added = noise(trainer, [len(row) for row in log_probs])
         log_probs = [
             [None if p is None else p + more for p, more in zip(row, noise, strict=True)]
             for row, noise in zip(log_probs, added, strict=True)
@@ -116,16 +165,12 @@ def limits(trainer: RepairedGRPOTrainer) -> list[int]:
     """The tokens that each of a trainer's responses was allowed; 0 where whatever has no end token
     was cut.
     """
-    rollout, args = trainer.rollout_func is not None, trainer.args
+    rollout = trainer.rollout_func is not None
     # Of several turns: the budget is of the policy's own tokens. An engine has limits of its own,
     # such as the model's context.
-    if (
-        trainer.turns
-        if rollout
-        else trainer.use_vllm and not ends_without_token(args.generation_kwargs)
-    ):
-        return [0] * len(trainer.sampled_after)
-    return [limit_after(trainer, tokens) for tokens in trainer.sampled_after]
+    if trainer.turns if rollout else trainer.use_vllm and not trainer.ends_otherwise:
+        return [0] * len(trainer.asked_ids)
+    return [limit_after(trainer, len(ids)) for ids in trainer.asked_ids]
 
 
 def limit_after(trainer: RepairedGRPOTrainer, prompt_tokens: int) -> int:

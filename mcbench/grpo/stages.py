@@ -28,6 +28,7 @@ import torch
 
 from mcbench.errors import UserError
 from mcbench.grpo.diversity import distinct_n, grouped
+from mcbench.grpo.early import Rollout, responses
 from mcbench.grpo.resume import STATE_FILE
 from mcbench.grpo.temperature import (
     Choice,
@@ -38,7 +39,6 @@ from mcbench.grpo.temperature import (
 )
 
 if TYPE_CHECKING:
-    from mcbench.grpo.early import Rollout
     from mcbench.grpo.trl_compat import RepairedGRPOTrainer
 
 logger = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class Stages:
         }
         for option, steps in starts.items():
             for start in steps:
-                if not trainer.resume.is_boundary(start):
+                if not trainer.is_boundary(start):
                     raise UserError(
                         f"{option}: step {start} is inside a generated batch; the nearest allowed "
                         f"start steps are {trainer.resume.near_boundaries(start)}"
@@ -185,9 +185,13 @@ class Stages:
 
     def measure_words(self, grid: Sequence[float] | None = None) -> dict[float, float]:
         """D(T) of words in the place of tokens."""
-        return self._over(
-            grid, lambda found: self._distinct_4_words([one.own_ids for one in found])
-        )
+        trainer = self.trainer
+
+        def words(responses: list[Rollout]) -> float:
+            texts = trainer.texts([one.own_ids for one in responses])
+            return distinct_4_words(texts, trainer.num_generations)
+
+        return self._over(grid, words)
 
     def measure_entropy(self, grid: Sequence[float] | None = None) -> dict[float, float]:
         """The sampler's entropy (nats a token) in the place of D(T).
@@ -208,17 +212,6 @@ class Stages:
             return self.trainer.mean_over_all(torch.cat(traced))
 
         return self._over(grid, entropy)
-
-    def metrics(self, ids: list[list[int]]) -> dict[str, float]:
-        """Distinct-4 of a batch's words where temperatures are chosen by it, to be read beside that
-        of token ids.
-        """
-        if self.trainer.args.temperature_restore is None:
-            return {}
-        return {"task/distinct_4_words": self._distinct_4_words(ids)}
-
-    def _distinct_4_words(self, ids: list[list[int]]) -> float:
-        return distinct_4_words(self.trainer.texts(ids), self.trainer.num_generations)
 
     def _over(
         self, grid: Sequence[float] | None, measure: Callable[[list[Rollout]], float]
@@ -254,7 +247,10 @@ class Stages:
         trainer, asked = self.trainer, self.trainer.args.temperature_probe_prompts
         if self.probe_rows:
             return list(self.probe_rows)
-        rows = list(itertools.islice(iter(trainer.train_dataset), asked))
+        every = iter(trainer.train_dataset)
+        if trainer.environment_owns_data:  # every reset gives another prompt
+            every = itertools.cycle(trainer.train_dataset)
+        rows = list(itertools.islice(every, asked))
         if len(rows) < asked:
             raise UserError(
                 f"temperature_probe_prompts={asked} is what a temperature is chosen on, and the "
@@ -272,4 +268,4 @@ class Stages:
         if size >= group or trainer.use_vllm:
             size = max(1, size // group) * group
         every = [row for row in rows for _ in range(group)]
-        return [one for part in grouped(every, size) for one in trainer.sample(part)]
+        return [one for part in grouped(every, size) for one in responses(trainer, part)]

@@ -2,7 +2,7 @@
 
 π^{T(D)} in Eq. 1 is softmax(logits / T) for the old and for the new policy, so the temperature may
 change only where a new batch is generated, and then everywhere at once
-(``reach.ReachedGRPOTrainer.set_temperature``).
+(``RepairedGRPOTrainer.set_temperature``).
 """
 
 import itertools

@@ -41,6 +41,7 @@ from mcbench.grpo import imitation
 from mcbench.grpo.advantages import uncut_advantages
 from mcbench.grpo.correction import loss_mask
 from mcbench.grpo.masking import uniform_draws
+from mcbench.grpo.observed import replace_advantages
 
 if TYPE_CHECKING:
     from mcbench.grpo.trainer import MicroCoderGRPOTrainer
@@ -196,7 +197,7 @@ def span_mask(pieces: Sequence[Sequence[str]], spans: Sequence[Any], width: int)
 
 def _with_credit(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> dict[str, Any]:
     notes = _notes(trainer, len(output["advantages"]))
-    mask, credit = output["completion_mask"].bool(), trainer.args.token_credit
+    mask, credit = loss_mask(output).bool(), trainer.args.token_credit
     own = output["advantages"].unsqueeze(1).expand(mask.shape)
     if credit == "feedback":
         told = [one.get("feedback", "") for one in notes]
@@ -212,7 +213,7 @@ def _with_credit(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> dict
             pieces = [trainer.texts([[one] for one in ids]) for ids in trainer.sampled_ids]
             spans = [one["blamed"] for one in notes]
             chosen = span_mask(pieces, spans, mask.shape[1]).to(mask.device)
-        gained = trainer.total_rewards().to(mask.device) - _greedy_rewards(trainer, output)
+        gained = (trainer.total_rewards() - _greedy_rewards(trainer)).to(mask.device)
         assert trainer.critic is not None
         outcomes = [one["outcome"] for one in notes]
         weights = trainer.critic.weights(trainer, output, mask, outcomes)
@@ -221,13 +222,27 @@ def _with_credit(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> dict
     return {**output, "advantages": advantages.to(own.dtype)}
 
 
+NOTED: dict[str, dict[str, Any]] = {
+    "critic": {"outcome": 0},
+    "blame": {"outcome": 0, "blamed": None},
+    "executed": {"unexecuted": []},
+    "feedback": {"feedback": ""},
+}
+"""What each credit reads of a response's notes, and what stands for one that was not judged."""
+
+
 def _notes(trainer: MicroCoderGRPOTrainer, count: int) -> list[dict[str, Any]]:
     """What the reward tells of each response of this batch; nothing of those it could not judge."""
+    credit = trainer.args.token_credit
     told = trainer.logged.get("notes", [""] * count)
-    if "notes" not in trainer.logged and not trainer.total_rewards().isnan().all():
-        raise UserError("token_credit needs a reward that tells outcomes and lines")
-    unknown: dict[str, Any] = {"outcome": 0, "blamed": None, "unexecuted": [], "feedback": ""}
-    return [json.loads(text) if text else unknown for text in told]
+    found = [json.loads(text) if text else NOTED[credit] for text in told]
+    silent = "notes" not in trainer.logged and not trainer.total_rewards().isnan().all()
+    if silent or not all(NOTED[credit].keys() <= one.keys() for one in found):
+        raise UserError(
+            f"token_credit={credit!r} needs a reward that tells {' and '.join(NOTED[credit])} of "
+            "each response, as notes (mcbench.worlds.dense)"
+        )
+    return found
 
 
 def _lines(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> Tensor:
@@ -278,28 +293,20 @@ def credited(gained: Tensor, blamed: Tensor, weights: Tensor) -> Tensor:
     return (gained.unsqueeze(1) - BLAME * blamed) * weights
 
 
-def _greedy_rewards(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> Tensor:
-    """(B,) the reward of the greedy answer to each one's prompt."""
-    size = trainer.num_generations
-    prompts = zip(output["prompt_ids"][::size], output["prompt_mask"][::size], strict=True)
-    rows = list(trainer.batch_rows)[::size]
-    answers = trainer.respond(
-        [ids[seen.bool()].tolist() for ids, seen in prompts],
-        trainer.max_completion_length,
-        GREEDY,
-    )
-    columns: dict[str, Any] = {
-        name: [row[name] for row in rows] for name in rows[0] if name != "prompt"
-    }
-    for name in ("log_extra", "log_metric"):  # these answers are not of the batch
-        columns[name] = lambda *_: None
-    reward: Any = trainer.reward_funcs[0]
-    found = reward(
-        prompts=[row["prompt"] for row in rows], completions=trainer.texts(answers),
-        completion_ids=answers, trainer_state=trainer.state, **columns,
-    )  # fmt: skip
-    values = [float("nan") if one is None else one for one in found]
-    return torch.tensor(values, device=output["prompt_ids"].device).repeat_interleave(size)
+def _greedy_rewards(trainer: MicroCoderGRPOTrainer) -> Tensor:
+    """(B,) the reward of the greedy answer to each one's prompt, by the same functions, weights
+    and subclass.
+    """
+    size = int(trainer.num_generations)
+    rows, prompts = list(trainer.batch_rows)[::size], trainer.sampled_prompts[::size]
+    answers = trainer.respond(trainer.asked_ids[::size], trainer.max_completion_length, GREEDY)
+    completions: list[Any] = trainer.texts(answers)
+    if not isinstance(prompts[0], str):
+        completions = [[{"role": "assistant", "content": text}] for text in completions]
+    found = trainer._calculate_rewards(rows, prompts, completions, answers)
+    trainer._pending_extra_logs.clear()  # these answers are not of the batch
+    trainer._pending_metrics.clear()
+    return trainer.total_rewards(found).repeat_interleave(size)
 
 
 # A KL term that adapts ----------------------------------------------------------------------------
@@ -325,7 +332,7 @@ def _with_kl_reward(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> d
     rewards = trainer.total_rewards().to(kl.device) - beta * kl
     none = torch.zeros_like(rewards, dtype=torch.bool)
     found = uncut_advantages(rewards, none, trainer.num_generations)
-    trainer.replace_advantages(output, found.to(output["advantages"].dtype))
+    replace_advantages(trainer, output, found.to(output["advantages"].dtype))
     assert trainer.args.kl_target is not None
     mean = kl.mean().item()  # of all processes, which must go on with one β
     after = adapted(beta, mean, trainer.args.kl_target, len(kl))

@@ -45,7 +45,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from mcbench.errors import UserError, unknown
-from mcbench.grpo import advantages, batches, imitation, masking, tokens
+from mcbench.grpo import advantages, batches, imitation, masking, observed, tokens
 from mcbench.grpo.checks import (
     idle_settings,
     inherited_settings,
@@ -53,20 +53,22 @@ from mcbench.grpo.checks import (
     unread_data,
     unusual_rewards,
 )
-from mcbench.grpo.config import MicroCoderGRPOConfig
+from mcbench.grpo.config import CRITICISED, MicroCoderGRPOConfig
 from mcbench.grpo.correction import loss_mask, response_weights
 from mcbench.grpo.critic import Critic
 from mcbench.grpo.diversity import last_code_block, program_key
-from mcbench.grpo.generation import GenerationBatch, completion_text, generated, joined
+from mcbench.grpo.generation import GenerationBatch, generated, joined, own_text
 from mcbench.grpo.metrics import (
     batch_metrics,
+    computed,
+    known_means,
     sampled_entropies,
     sampler_metrics,
     time_metrics,
 )
 from mcbench.grpo.recipes import PAPER
 from mcbench.grpo.sampling import limit_after
-from mcbench.grpo.stages import Stages
+from mcbench.grpo.stages import Stages, distinct_4_words
 from mcbench.grpo.trl_compat import RepairedGRPOTrainer
 
 logger = logging.getLogger(__name__)
@@ -94,7 +96,6 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
     stale: batches.StaleWeights | None = None
     critic: Critic | None = None
     _skipped = False  # whether the step is, by substitute_flat
-    _told_of_rewards = False
 
     def __init__(
         self,
@@ -117,7 +118,8 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         extract_program: Callable[[str], str | None] = last_code_block,
         compute_metrics: Callable[[GenerationBatch], Mapping[str, float]] | None = None,
     ) -> None:
-        with advantages.with_punishment(args, reward_funcs, bool(tools)) as reward_funcs:
+        turns = bool(tools or environment_factory)
+        with advantages.with_punishment(args, reward_funcs, turns) as reward_funcs:
             super().__init__(
                 model,
                 args,
@@ -142,7 +144,12 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         batches.set_up(self)
         if self.args.staleness:
             self.stale = batches.StaleWeights(self)
-        if self.args.token_credit in ("critic", "blame"):
+        if self.args.token_credit in CRITICISED:
+            if turns or rollout_func is not None:
+                raise UserError(
+                    f"token_credit={self.args.token_credit!r} compares a response with the greedy "
+                    "one, which has one turn: no tools, environments and rollout_func"
+                )
             self.critic = Critic(self.model.get_decoder(), self.args.seed)
             self.resume.parts.append(self.critic)
         self.stages = Stages(self)
@@ -158,6 +165,11 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         if self.training:
             inputs = self.batch(inputs)
         output = super()._generate_and_score_completions(inputs)  # o_i, r_i and A_i by TRL
+        if self.stale is not None and self.training and self.trace is None:
+            raise UserError(  # TRL has taken the log-probabilities of the policy of now
+                "staleness: the log-probabilities of whole responses by what sampled them are not "
+                "known of tools' users, of this rollout_func or of what a subclass changed"
+            )
         own = self.gather(output["advantages"])
         unmasked = self.advantages(own) if self.training else own
         truncated, repeating = self._endings()
@@ -177,12 +189,12 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
             )
             self._check_rewards(rewards)
         else:  # none, but for mask_truncated_completions, which TRL has done already
-            masked = self.removed_from_loss(output)
+            masked = observed.removed_from_loss(self, output)
         found = masking.masked_advantages(unmasked, masked)
         if conditional or unmasked is not own:
-            self.replace_advantages(output, found)
+            observed.replace_advantages(self, output, found)
         if conditional and self.args.masked_lose == "loss":
-            self.remove_from_loss(output, masked)
+            observed.remove_from_loss(self, output, masked)
         batch = generated(
             self,
             output,
@@ -224,13 +236,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         if self.stale is None or not self.model.training or self.leaving is not None:
             return super()._generate(prompts)  # what is measured is measured on the policy
         with self.stale.in_force():
-            result = super()._generate(prompts)
-        if self.trace is None:  # TRL would take the policy's of now
-            raise UserError(
-                "staleness: the log-probabilities of whole responses by what sampled them are not "
-                "known of tools' users and of this rollout_func"
-            )
-        return result
+            return super()._generate(prompts)
 
     def advantages(self, found: Tensor) -> Tensor:
         """(B,) the advantages that Eq. 2 masks, given TRL's."""
@@ -252,7 +258,9 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
             loss = super()._compute_loss(model, inputs)
         finally:
             self.beta = beta
-        return loss if self.args.imitate == "none" else loss + imitation.loss(self, model, inputs)
+        if self.args.imitate != "none" and self.model.training:
+            loss = loss + imitation.loss(self, model, inputs)
+        return loss
 
     def as_trained(self, output: dict[str, Any]) -> dict[str, Any]:
         """What a batch is trained as, which its record does not show."""
@@ -269,16 +277,20 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         """Metrics of the batch into TRL's log, the batch to the hook."""
         keys = None
         if self.args.diversity_metrics:
-            programs = [self.extract_program(completion_text(c)) for c in self.sampled_completions]
+            programs = [self.extract_program(own_text(c)) for c in self.sampled_completions]
             keys = self.gather(torch.tensor([program_key(p) for p in programs])).tolist()
         metrics = batch_metrics(batch, read, keys, self.args.loss_type in PER_RESPONSE)
-        self.log_of_batch(metrics | self.stages.metrics(self.sampled_ids))
+        if self.args.temperature_restore is not None:
+            metrics["task/distinct_4_words"] = distinct_4_words(
+                self.texts(self.own_ids()), self.group_size
+            )
+        self.log_of_batch(metrics)
         self.log_of_batch(time_metrics(self.seconds, self.gather))
         if self.trace is not None:
             entropies = sampled_entropies(self.trace, self.sampled_mask)
             self.log_of_batch({"entropy/all_responses": self.mean_over_all(entropies)})
         if not self.use_vllm:  # TRL has logged these
-            sampled = self.sampler_log_probs(output)
+            sampled = observed.sampler_log_probs(self, output)
             self.log_of_batch(sampler_metrics(output, sampled, self.gather))
         if self.training and self.on_generation is not None and self.accelerator.is_main_process:
             self.on_generation(batch)
@@ -295,17 +307,20 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
     ) -> Any:
         self._evaluated = []
         self.stages.say_undecided()
+        self._metrics["eval"].clear()  # what predict() has left
         output: Any = super().evaluation_loop(
             dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
         )
+        if metric_key_prefix != "eval":  # TRL logs all sets of a dictionary under the same names
+            means = known_means(self._metrics["eval"])
+            output.metrics.update({f"{metric_key_prefix}_{k}": v for k, v in means.items()})
+            self._metrics["eval"].clear()
         if self.compute_metrics is not None and self._evaluated:
             rows, prefix = dataloader.dataset, f"{metric_key_prefix}_"
             # Several processes get the first rows again where the last batch would not be full.
             count = len(rows) * self.num_generations_eval if hasattr(rows, "__len__") else None
             found = self.compute_metrics(joined(self._evaluated, count))
-            output.metrics.update(
-                {prefix + name.removeprefix(prefix): float(one) for name, one in found.items()}
-            )
+            output.metrics.update(computed(found, prefix))
         self._evaluated = []
         return output
 
@@ -329,6 +344,5 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
 
     def _check_rewards(self, rewards: Tensor) -> None:
         text = unusual_rewards(rewards, self.args)
-        if text and not self._told_of_rewards:
-            self._told_of_rewards = True
-            logger.warning(text)
+        if text:
+            self.say_once("rewards", text)

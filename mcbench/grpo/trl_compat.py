@@ -33,26 +33,27 @@ TRL's step can be left early, or made with responses that are there already (``e
 """
 
 import logging
-import time
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import torch
-from accelerate.utils import set_seed
+from accelerate.utils import gather_object, set_seed
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
-from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
+from trl import GRPOTrainer
 
 from mcbench.errors import UserError
-from mcbench.grpo import correction, early, fsdp2, sampling
+from mcbench.grpo import correction, early, fsdp2, observed, sampling, shared_prefix
 from mcbench.grpo.checks import (
     changed_sampling,
     inherited_settings,
     refuse_half_loaded_reference,
     refuse_idle_training,
+    refuse_other_outputs,
 )
 from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.correction import loss_mask
@@ -62,14 +63,14 @@ from mcbench.grpo.generation import gather_sequences
 from mcbench.grpo.kl import clamp
 from mcbench.grpo.length_groups import in_length_groups
 from mcbench.grpo.masking import is_truncated
-from mcbench.grpo.reach import ReachedGRPOTrainer
-from mcbench.grpo.resume import Resume
+from mcbench.grpo.resume import Resume, load_adapter
+from mcbench.grpo.shared_prefix import SharedPrefix
 from mcbench.grpo.truncation import Filter, TruncatedHead, filters, sampled_from
 
 logger = logging.getLogger(__name__)
 
 
-class RepairedGRPOTrainer(ReachedGRPOTrainer):
+class RepairedGRPOTrainer(GRPOTrainer):
     """``GRPOTrainer`` with its gaps mended and with what it makes of a batch kept in reach.
 
     B = P·G responses of all processes in dataset order, so that response i belongs to group i // G.
@@ -79,17 +80,34 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
     policy and the reference are computed; TRL calls it for the rewards afterwards, as always.
     """
 
+    # Set by GRPOTrainer.
+    args: MicroCoderGRPOConfig
+    model: Any
+    train_dataset: Any
+    num_generations: int
+    num_generations_eval: int
+    temperature: float
+    max_completion_length: int | None
+    _step: int  # passes; TRL's own, from which it knows where in a batch it is
+    _buffered_inputs: Any  # the slices of the batch, None before the first
+    _logs: dict[str, Any]
+
     # Of the batch generated last.
+    training: bool  # whether the batch generated last is trained on, and not one of an evaluation
+    sampled_ids: list[list[int]]  # this process's responses, without padding
+    asked_ids: list[list[int]]  # of their prompts
+    sampled_mask: list[list[int]] | None = None  # 0 for the tokens of tools, None without tools
+    ends_otherwise: Sequence[str] = ()  # what ends a response without a token, by name
+    turns = False  # whether TRL was told which of their tokens the policy sampled
+    sampler_said: list[list[float]] | None = None  # log-probabilities that TRL has not
+    rewards: Tensor  # (B, reward functions); NaN where a function gave none
+    deciding_reward: str | None = None  # name of the one that decides correctness; None: the sum
+    _temperature_cells: list[Any]  # of the model and the reference, see sampling.py
     batch_rows: Sequence[dict[str, Any]] = ()
     sampled_prompts: list[Any]  # as environments have completed them
-    sampled_ids: list[list[int]]  # this process's responses, without padding
-    sampled_after: list[int]  # tokens of their prompts
-    sampled_mask: list[list[int]] | None = None  # 0 for the tokens of tools, None without tools
     sampled_completions: list[Any]
     empty: Sequence[bool] | None = ()  # which have no token; None until they are sampled
-    turns = False  # whether TRL was told which of their tokens the policy sampled
     trace: Trace | None = None  # of sample_unfinished
-    rewards: Tensor  # (B, reward functions); NaN where a function gave none
     logged: Mapping[str, Sequence[Any]] = MappingProxyType({})  # by reward functions, of our rows
     seconds: Mapping[str, float] = MappingProxyType({})
     _draws: tuple[int, int] = (-1, -1)  # global step and how many batches it had generated before
@@ -98,14 +116,13 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
 
     leaving: early.Leaving | None = None  # of the step in progress, see early.py
     replay: early.Replay | None = None
-    deciding_reward: str | None = None  # name of the one that decides correctness; None: the sum
     fence: Fence | None = None  # of stop_at_fence
     _kept_by: Sequence[Filter] = ()  # of top_k, top_p and min_p
     scores_what_it_samples = True  # whether log-probabilities are of what is sampled from
     _scored: dict[str, Any] | None = None  # what TRL's loss reads, while it is computed
     _old_log_probs: list[Tensor] | None = None
-    sampler_said: list[list[float]] | None = None  # where TRL is not to have them
-    _told_of_empty = False
+    environment_owns_data = False  # the training set is a placeholder
+    _said: frozenset[str] = frozenset()  # what is said once
 
     def __init__(self, model: Any, args: MicroCoderGRPOConfig | None, **kwargs: Any) -> None:
         if args is None:
@@ -119,27 +136,30 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
         self.checkpoint_state: dict[str, Any] = {}  # JSON-ready, kept with every checkpoint
         self.resume = Resume(self)
         super().__init__(model=model, args=args, **kwargs)
+        self.environment_owns_data = kwargs.get("train_dataset") is None
         if self.rollout_func is not None:
-            self.rollout_func = sampling.filling(self.rollout_func, self.without_empty)
+            self.rollout_func = sampling.filling(self.rollout_func, self)
+        sampling.without_missing_end(self.eos_token_ids)
         stops = sampling.stop_tokens(args.generation_kwargs, self.eos_token_ids)
         self.eos_token_ids = [*self.eos_token_ids, *stops]  # another list than the model's
         if args.stop_at_fence:
             self.fence = Fence(self._tokenizer)
         if self.use_vllm:  # whose engine seeds every generator of the process
             set_seed(args.seed, device_specific=True)
-        self._kept_by = filters(args)
-        changed = changed_sampling(args, inherited_settings(self))
+        if args.sample_unfinished:
+            sampling.use_own_loop(self)
+        refuse_other_outputs(self)
+        if args.shared_prefix:
+            shared_prefix.refuse_others(self)
+        self._kept_by, inherited = filters(args), inherited_settings(self)
+        self.ends_otherwise = sampling.ends_without_token(args.generation_kwargs, inherited)
+        changed = changed_sampling(args, inherited)
         whole = len(self._kept_by) != len(sampled_from(args))  # beside a KL term
         self.scores_what_it_samples = not changed and not whole
         models = [model for model in (self.model, self.ref_model) if model is not None]
         self._temperature_cells = [sampling.log_prob_temperature_cell(model) for model in models]
         if self.continuous_batching_config is not None:
             self.continuous_batching_config.return_logprobs = True
-        if args.sample_unfinished and (self.is_fsdp_enabled or is_deepspeed_zero3_enabled()):
-            raise UserError(
-                "sample_unfinished needs processes that each hold the whole model; set it to False "
-                "under FSDP and ZeRO-3"
-            )
         if self.is_fsdp_enabled:
             fsdp2.generate_in_step(self.model)
 
@@ -168,18 +188,15 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
         return (self.args.seed, *self._draws)
 
     def step(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """TRL's ``_generate_and_score_completions`` with its rewards observed: those that it trains
-        on, whatever a subclass, or a function put on the trainer, makes of ``_calculate_rewards``.
-        An override in the class would see only what classes below it return.
+        """TRL's ``_generate_and_score_completions`` with its responses and rewards observed: those
+        that it trains on, whatever a subclass, or a function put on the trainer, makes of
+        ``_generate`` and ``_calculate_rewards``.
         """
-        found, own = self._calculate_rewards, vars(self).get("_calculate_rewards")
-        vars(self)["_calculate_rewards"] = lambda *batch: self._observe_rewards(found, *batch)
-        try:
+        with (
+            observed.method(self, "_generate", observed.responses),
+            observed.method(self, "_calculate_rewards", observed.rewards),
+        ):
             output: dict[str, Any] = super()._generate_and_score_completions(list(rows))
-        finally:
-            del vars(self)["_calculate_rewards"]
-            if own is not None:
-                vars(self)["_calculate_rewards"] = own
         return output
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -194,7 +211,7 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
             self.fence.leave_out(self.sampled_ids, output["completion_mask"])
             output["num_items_in_batch"] = self.gather(loss_mask(output).sum()).sum()
         if self.args.sampler_noise and not self.use_vllm:
-            correction.correct_noisy_sampler(output, self.noise, self.args)
+            correction.correct_noisy_sampler(self, output)
         if self.training:
             self._log_ratios, self._trained_ids = {}, self.sampled_ids
             output["place"] = torch.arange(len(self.sampled_ids))
@@ -202,39 +219,18 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
 
     # -- sampling
 
-    def _generate(self, prompts: list[Any]) -> Any:
-        started = time.perf_counter()
-        if self.replay is None:
-            result = self._sample(prompts)
-        else:
-            with self.replay.given(self, prompts) as texts:
-                result = self.replay.completed(super()._generate(texts))
-        prompt_ids, self.sampled_ids, self.sampled_mask, self.sampled_completions, *_ = result
-        self.sampled_prompts = list(prompts)
-        self.sampled_after = [len(ids) for ids in prompt_ids]
-        if self.trace is not None and self.trace.lengths != [len(ids) for ids in self.sampled_ids]:
-            self.trace = None  # where tools answered in between: it is of the last turn
-        self.seconds = {**self.seconds, "generate_s": time.perf_counter() - started}
-        self._keep_old_log_probs()
-        if self.replay is None:
-            self._start_scoring()
-        return result
-
-    def _sample(self, prompts: list[Any]) -> tuple[Any, ...]:
+    def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
         # Turns that a rollout function samples are its own business, and what it returns is not.
         self.empty = None if self.rollout_func is None else ()
         result: tuple[Any, ...] = super()._generate(prompts)
         mask = result[2]
-        empty: list[bool] = list(self.empty or ())
+        empty: list[bool] = list(self.empty or [False] * len(result[1]))
         self.turns = mask is not None
-        if any(empty):
+        if self.gather(torch.tensor([any(empty)])).any():  # every process has a mask, or none
             mask = mask or [[1] * len(ids) for ids in result[1]]
             for own, without in zip(mask, empty, strict=True):
                 own[0] = own[0] * (not without)
-        result = (*result[:2], mask, *result[3:])
-        if self.leaving is not None:
-            self.leaving.sampled(self, prompts, result)
-        return result
+        return (*result[:2], mask, *result[3:])
 
     def _generate_single_turn(self, prompt_ids: Any, *args: Any, **kwargs: Any) -> Any:
         respond = super()._generate_single_turn
@@ -245,29 +241,6 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
                 f"{empty[0]} of its batch), and nothing can follow them; leave such rows out"
             )
         return sampling.one_turn(self, lambda: respond(prompt_ids, *args, **kwargs))
-
-    def without_empty(self, ids: Sequence[Any], log_probs: Any) -> tuple[list[Any], Any]:
-        """Responses and their log-probabilities, without a response that has no token."""
-        ids, log_probs, self.empty = sampling.without_empty(ids, log_probs, self.eos_token_ids[0])
-        if any(self.empty) and not self._told_of_empty:
-            self._told_of_empty = True
-            logger.warning(
-                "%d of %d responses have no token (the first is number %d of its batch): whatever "
-                "sampled them failed, or ended at once. Such a response has no reward and no token "
-                "in the loss",
-                sum(self.empty), len(ids), self.empty.index(True),
-            )  # fmt: skip
-        return ids, log_probs
-
-    def noise(self, lengths: list[int]) -> list[NDArray[Any]]:
-        """``sampler_noise`` of responses of these lengths."""
-        step, count = self._draws  # -1 outside of a batch
-        key = (self.args.seed, step + 1, count + 1, self.accelerator.process_index)
-        return correction.noise(key, lengths, self.args.sampler_noise)
-
-    def sample(self, rows: Sequence[dict[str, Any]]) -> list[early.Rollout]:
-        """See :func:`mcbench.grpo.early.responses`."""
-        return early.responses(self, rows)
 
     def respond(
         self,
@@ -286,71 +259,15 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
             ids, _ = self._generate_single_turn(prompt_ids, None, {}, 1)
         return [list(row) for row in ids]
 
-    # -- ends
-
-    def own_ids(self) -> list[list[int]]:
-        """This process's responses without the tokens of tools."""
-        if self.sampled_mask is None:
-            return self.sampled_ids
-        pairs = zip(self.sampled_ids, self.sampled_mask, strict=True)
-        return [[one for one, own in zip(*pair, strict=True) if own] for pair in pairs]
-
-    def truncated(self) -> Tensor:
-        """Whether each of this process's responses was cut at its limit, (B / processes,) bool."""
-        ends = set(self.eos_token_ids)
-        if self.rollout_func is not None or sampling.ends_without_token(
-            self.args.generation_kwargs
-        ):
-            ends.add(self._tokenizer.pad_token_id)  # which may follow an end that no token marks
-        return is_truncated(self.sampled_ids, ends, sampling.limits(self))
-
-    # -- rewards
-
-    def _observe_rewards(self, calculate: Callable[..., Tensor], *batch: Any) -> Tensor:
-        """What ``calculate`` gives to a batch, kept, with its time and its further columns."""
-        if self.replay is not None:
-            self.rewards = self.replay.rewards
-            return self.rewards
-        started = time.perf_counter()
-        self.rewards = calculate(*batch)
-        if self.empty:  # those have none; every process asks
-            empty = self.gather(self.rewards.new_tensor(self.empty)).bool().unsqueeze(1)
-            self.rewards = self.rewards.masked_fill(empty, float("nan"))
-        self.seconds = {**self.seconds, "reward_s": time.perf_counter() - started}
-        # Of all processes: a reward function may log a column for some responses alone.
-        columns = sorted(set(self.gather_objects(list(self._pending_extra_logs))))
-        none = [None] * len(batch[0])
-        self.logged = {name: list(self._pending_extra_logs.get(name, none)) for name in columns}
-        if self.leaving is not None:
-            self._pending_extra_logs.clear()
-            self.leaving.scored(self.logged)
-        return self.rewards
-
-    def _start_scoring(self) -> None:
-        """Tells the reward functions that want to know of the responses of a batch."""
-        if len(self.sampled_completions) != len(self.batch_rows):  # sampled outside of a batch
-            return
-        functions: list[Any] = self.reward_funcs
-        able = [function for function in functions if hasattr(function, "start_scoring")]
-        if not able:
-            return
-        columns = {name: [row[name] for row in self.batch_rows] for name in self.batch_rows[0]}
-        columns.pop("prompt", None)
-        for function in able:
-            function.start_scoring(self.sampled_completions, **columns)
-
-    def correctness_rewards(self) -> Tensor:
-        """(B,) the reward that decides correctness; NaN where no reward function gave one."""
-        if self.deciding_reward is not None:
-            return self.rewards[:, self.reward_func_names.index(self.deciding_reward)]
-        return self.total_rewards()
-
-    def total_rewards(self) -> Tensor:
-        """(B,) the weighted sum of the rewards; NaN where no reward function gave one."""
-        total = (self.rewards * self.reward_weights.to(self.rewards.device)).nansum(dim=1)
-        return total.masked_fill(self.rewards.isnan().all(dim=1), float("nan"))
-
     # -- log-probabilities and the loss
+
+    def _prepare_inputs(self, generation_batch: Any) -> Any:
+        before = self._buffered_inputs
+        inputs = super()._prepare_inputs(generation_batch)
+        if self.args.shared_prefix and self._buffered_inputs is not before:
+            self._buffered_inputs = shared_prefix.arranged(self)
+            inputs = self._buffered_inputs[self._step % len(self._buffered_inputs)]
+        return inputs
 
     def _get_per_token_logps_and_entropies(
         self,
@@ -371,10 +288,13 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
             rows = pad_sequence(old, batch_first=True)
             return nn.functional.pad(rows, (0, logits_to_keep - rows.shape[1])), None, None
         score = super()._get_per_token_logps_and_entropies
-        if self._kept_by:
+        others = compute_aux_loss or any(one is not None for one in images.values())
+        if self.args.shared_prefix and not others:
+            model = SharedPrefix(model, logits_to_keep, self.temperature, self._kept_by)
+        elif self._kept_by:
             model = TruncatedHead(model, self.temperature, self._kept_by)
         groups, aux_loss = self.args.length_groups, None
-        if groups == 1 or compute_aux_loss or any(one is not None for one in images.values()):
+        if groups == 1 or others or self.args.shared_prefix:
             log_probs, entropies, aux_loss = score(
                 model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy,
                 compute_aux_loss, **images,
@@ -390,7 +310,7 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
                 count if groups >= at_once else max(groups, -(-count // at_once)),
             )  # fmt: skip
         if self._scored is not None:
-            self._keep_ratios(self._scored, log_probs)
+            observed.keep_ratios(self, self._scored, log_probs)
             if self.beta and self.args.kl_estimator != "k3":
                 clamp(self, self._scored, log_probs)
             self.tokens(self._scored, log_probs)
@@ -415,17 +335,6 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
         finally:
             self._scored = None
 
-    def _keep_ratios(self, inputs: dict[str, Any], log_probs: Tensor) -> None:
-        """Takes note of log π - log π_old where TRL scores a batch for its loss; of responses
-        without a token in it, which TRL scores as padding, there is nothing to note.
-        """
-        old = inputs.get("old_per_token_logps")
-        if self._log_ratios is not None and old is not None and "place" in inputs:
-            found = (log_probs.detach() - old).float().cpu()
-            some = loss_mask(inputs).any(dim=1).tolist()
-            rows = [row if kept else row[:0] for row, kept in zip(found, some, strict=True)]
-            self._log_ratios.update(zip(inputs["place"].tolist(), rows, strict=True))
-
     def log_ratios(self) -> list[NDArray[Any]] | None:
         """log π - log π_old of each token of the batch generated last, in the update that used the
         response last: (tokens,) for each of the B responses, (0,) where it has no token in the
@@ -437,17 +346,78 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
         complete = self.gather(torch.tensor([len(rows) == len(own)])).all()
         return gather_sequences(self, rows) if complete else None
 
-    def _keep_old_log_probs(self) -> None:
-        """Those of the sampler, where TRL is about to ask for the same numbers: the first thing it
-        asks after a generation that several updates follow. In half precision a pass over the whole
-        responses rounds in another way than the sampler did, and is made; so it is where the
-        sampler drew from another distribution.
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """TRL's, which leaves the metrics of training out where a callback has left the model in
+        evaluation mode, and has them in the mean of the next line.
         """
-        args = self.args
-        if self.trace is None or self.in_half_precision or not self.scores_what_it_samples:
-            return
-        if args.gradient_accumulation_steps % args.passes_per_generation:
-            self._old_log_probs = self.trace.log_probs
+        if "loss" in logs:
+            self.model.train()
+        super().log(logs, start_time)
+
+    def say_once(self, about: str, text: str) -> None:
+        """A warning, the first time that there is one ``about`` that."""
+        if about not in self._said:
+            self._said |= {about}
+            logger.warning(text)
+
+    # -- the batch of all processes; every process must call, or the others wait
+
+    def gather(self, rows: Tensor) -> Tensor:
+        """``rows`` of all processes one after another."""
+        gathered: Tensor = self.accelerator.gather(rows.to(self.accelerator.device))
+        return gathered
+
+    def gather_objects(self, rows: Sequence[Any]) -> list[Any]:
+        """Any things of all processes."""
+        return list(gather_object(list(rows)))
+
+    def mean_over_all(self, values: Tensor) -> float:
+        """Mean of the 1-D values of all processes; every process must call."""
+        local = torch.stack([values.sum(), values.new_tensor(len(values))])
+        total, count = self.gather(local[None]).sum(0)
+        return (total / count).item()
+
+    def log_of_batch(self, metrics: dict[str, float]) -> None:
+        """Adds values, which must be the same on every process, to TRL's next line of the log."""
+        mode = "train" if self.training else "eval"
+        for name, value in metrics.items():
+            if not math.isnan(value):  # the mean of nothing
+                self._metrics[mode][name].append(value)
+
+    # -- what was sampled, and its rewards
+
+    @property
+    def group_size(self) -> int:
+        """G of the batch generated last."""
+        return self.num_generations if self.training else self.num_generations_eval
+
+    def own_ids(self) -> list[list[int]]:
+        """This process's responses without the tokens of tools."""
+        if self.sampled_mask is None:
+            return self.sampled_ids
+        pairs = zip(self.sampled_ids, self.sampled_mask, strict=True)
+        return [[one for one, own in zip(*pair, strict=True) if own] for pair in pairs]
+
+    def truncated(self) -> Tensor:
+        """Whether each of this process's responses was cut at its limit, (B / processes,) bool."""
+        ends = set(self.eos_token_ids)
+        if self.rollout_func is not None or self.ends_otherwise:
+            ends.add(self._tokenizer.pad_token_id)  # which may follow an end that no token marks
+        return is_truncated(self.sampled_ids, ends, sampling.limits(self))
+
+    def correctness_rewards(self) -> Tensor:
+        """(B,) the reward that decides correctness; NaN where no reward function gave one."""
+        if self.deciding_reward is not None:
+            return self.rewards[:, self.reward_func_names.index(self.deciding_reward)]
+        return self.total_rewards()
+
+    def total_rewards(self, rewards: Tensor | None = None) -> Tensor:
+        """(B,) the weighted sum of the batch's (B, reward functions), or of others; NaN where no
+        reward function gave one.
+        """
+        each = self.rewards if rewards is None else rewards
+        total = (each * self.reward_weights.to(each.device)).nansum(dim=1)
+        return total.masked_fill(each.isnan().all(dim=1), float("nan"))
 
     @property
     def in_half_precision(self) -> bool:
@@ -455,16 +425,33 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
         mixed = self.args.bf16 or self.args.fp16
         return mixed or any(weight.itemsize < 4 for weight in self.model.parameters())
 
-    def sampler_log_probs(self, output: dict[str, Any]) -> Tensor | None:
-        """(B, T) of the sampled tokens by what sampled them; None where it did not say."""
-        if "sampling_per_token_logps" in output:
-            return output["sampling_per_token_logps"]
-        own = self.sampler_said
-        if own is None or [len(row) for row in own] != [len(row) for row in self.sampled_ids]:
-            return None  # also where tools answered in between
-        rows = pad_sequence([torch.tensor(row) for row in own], batch_first=True)
-        missing = output["completion_ids"].size(1) - rows.size(1)
-        return nn.functional.pad(rows, (0, missing)).to(output["completion_ids"].device)
+    # -- temperature and length, of every backend
+
+    def set_temperature(self, temperature: float) -> None:
+        """One temperature for sampling and for all log-probabilities (policy, old, reference)."""
+        self.temperature = temperature
+        if self.use_vllm:
+            self.vllm_generation.temperature = temperature
+        else:
+            self.generation_config.temperature = temperature
+            self.generation_kwargs["temperature"] = temperature
+        for cell in self._temperature_cells:
+            cell.cell_contents = temperature
+
+    def set_max_completion_length(self, length: int | None) -> None:
+        """L_max for sampling and for the constant in the ``dr_grpo`` loss; None: without one."""
+        self.max_completion_length = length
+        if self.use_vllm:
+            engine: Any = self.vllm_generation
+            engine.max_completion_length = length
+        else:
+            self.generation_config.max_new_tokens = length
+            self.generation_kwargs["max_new_tokens"] = length
+
+    def texts(self, ids: list[list[int]]) -> list[str]:
+        """Responses as text, without special tokens."""
+        processor: Any = self.processing_class
+        return list(processor.batch_decode(ids, skip_special_tokens=True))
 
     # -- checkpoints, and before the first update
 
@@ -498,12 +485,7 @@ class RepairedGRPOTrainer(ReachedGRPOTrainer):
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         super()._load_from_checkpoint(resume_from_checkpoint, model)
-        adapted = self.accelerator.unwrap_model(self.model if model is None else model)
-        trained = Path(resume_from_checkpoint, "adapter_config.json").is_file()
-        if trained and "ref" in getattr(adapted, "peft_config", ()):
-            # Beside TRL's copy of a continued adapter, in a folder of its own, transformers has
-            # loaded that copy alone, and the training would begin again from it.
-            adapted.load_adapter(resume_from_checkpoint, adapted.active_adapter, is_trainable=True)
+        load_adapter(self, Path(resume_from_checkpoint), self.model if model is None else model)
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)

@@ -39,8 +39,7 @@ def filters(args: MicroCoderGRPOConfig) -> list[Filter]:
 
 def sampled_from(args: MicroCoderGRPOConfig) -> list[Filter]:
     """What the sampler of these arguments keeps; empty where it samples from all."""
-    given: Any = args.generation_kwargs or {}
-    top_k, top_p, min_p = (given.get(name, getattr(args, name)) for name in _TRUNCATING)
+    top_k, top_p, min_p = truncating(args).values()
     found: list[Filter] = []
     if top_k and top_k > 0:
         found.append(TopKLogitsWarper(top_k))
@@ -51,7 +50,10 @@ def sampled_from(args: MicroCoderGRPOConfig) -> list[Filter]:
     return found
 
 
-_TRUNCATING = ("top_k", "top_p", "min_p")
+def truncating(args: MicroCoderGRPOConfig) -> dict[str, Any]:
+    """top_k, top_p and min_p that responses are sampled with."""
+    given: Any = args.generation_kwargs or {}
+    return {name: given.get(name, getattr(args, name)) for name in ("top_k", "top_p", "min_p")}
 
 
 def kept_log_probs(
@@ -63,9 +65,12 @@ def kept_log_probs(
     kept = scores.detach()
     for one in kept_by:
         kept = one(None, kept)
-    dropped = kept.isinf().scatter(1, tokens[:, None], False)
-    log_probs = scores.masked_fill(dropped, -torch.inf).log_softmax(dim=-1)
-    finite = log_probs.masked_fill(dropped, 0.0)
+    if kept_by:
+        dropped = kept.isinf().scatter(1, tokens[:, None], False)
+        log_probs = scores.masked_fill(dropped, -torch.inf).log_softmax(dim=-1)
+        finite = log_probs.masked_fill(dropped, 0.0)
+    else:
+        finite = log_probs = scores.log_softmax(dim=-1)
     return log_probs.gather(1, tokens[:, None]).squeeze(1), -(log_probs.exp() * finite).sum(dim=-1)
 
 

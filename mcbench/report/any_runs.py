@@ -6,18 +6,18 @@ there is, the claims, responses, and where all of it comes from.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from mcbench.report.claims import claim_sections, our_sections
 from mcbench.report.display import Output, cell_outputs, head_output, outputs_of
-from mcbench.report.experiment import COVERAGE, TABLES, block_of
+from mcbench.report.experiment import COVERAGE, block_of
 from mcbench.report.head import head_of
-from mcbench.report.page import Panel, slug
+from mcbench.report.page import slug
 from mcbench.report.panels import PANELS, SECTIONS
 from mcbench.report.provenance import provenance
 from mcbench.report.samples import samples_of
 from mcbench.report.sources import Sources
+from mcbench.report.table import paper_table, results_table
 
 HOW_TO_READ = (
     "Thin lines are seeds, the bold line is their mean, the band its 95 % t interval (from three "
@@ -52,8 +52,9 @@ def notebook_of(sources: Sources, call: str) -> Any:
         several = f": {size}" if len(sources.studies) > 1 else ""
         for section in SECTIONS:
             _panels(made, f"{section}{several}", section, sources.at(study), slug(size))
-    made.prose(f"## Table 1\n\n{TABLE}")
-    made.show(sources, list(TABLES))
+    if scores := results_table(sources.sizes):
+        made.prose(f"## Table 1\n\n{TABLE}")
+        made.code("study.scores()\nshow(paper_table())", outputs_of(scores, paper_table()))
     found = [samples_of(size, slug(size), arms) for size, arms in sources.sizes.items()]
     if any(found):
         made.prose("## Responses")
@@ -82,23 +83,17 @@ class _Cells:
         made.execution_count = count
         self.cells.append(made)
 
-    def show(self, sources: Sources, names: Sequence[str], prefix: str = "") -> None:
-        blocks = [block_of(sources, name) for name in names]
-        source = f"study.show({', '.join(map(repr, names))})"
-        self.code(source, outputs_of(*blocks, prefix=prefix))
-
 
 def _panels(made: _Cells, title: str, section: str, sources: Sources, prefix: str) -> None:
     """The shared panels of a section, those without anything to show in a sentence."""
     names = [name for name, kind in PANELS.items() if kind.section == section]
     names += [COVERAGE] if section == SECTIONS[0] else []
     blocks = {name: block_of(sources, name) for name in names}
-    empty = {
-        name: one.title for name, one in blocks.items() if isinstance(one, Panel) and one.is_empty
-    }
-    if len(empty) == len(names):
+    shown = {name: one for name, one in blocks.items() if not one.is_empty}
+    if not shown:
         return
     made.prose(f"## {title}")
-    if empty:
-        made.prose(f"Not recorded in these runs: {', '.join(empty.values())}.")
-    made.show(sources, [name for name in names if name not in empty], prefix)
+    if empty := [one.title for one in blocks.values() if one.is_empty]:
+        made.prose(f"Not recorded in these runs: {', '.join(empty)}.")
+    call = f"study.show({', '.join(map(repr, shown))})"
+    made.code(call, outputs_of(*shown.values(), prefix=prefix))

@@ -3,8 +3,7 @@
 Every figure that compares arms draws an arm with three traces, from back to front: ``seeds`` (a
 thin line per seed, in one trace with gaps), ``band`` (the mean's 95 % t interval, from three seeds
 on) and ``mean`` (the bold line). A trace names its part as ``meta["role"]`` and its arm as
-``legendgroup``: a page smooths and switches arms by them, and a live view can update traces in
-place, because every curve has all three.
+``legendgroup``: a page smooths and switches arms by them.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,9 +20,6 @@ import pandas as pd
 from mcbench.report.paper import Reference
 from mcbench.report.series import Arms, Curve, smooth
 from mcbench.report.style import NEUTRAL_GRID, NEUTRAL_TEXT, ArmStyle, arm_styles
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 STEPS = "Training step (optimizer updates)"
 SMOOTHING = 5  # steps; per-step measurements come from one batch and are noisy
@@ -79,8 +75,7 @@ STACKED: dict[str, Any] = {
 class Figure:
     """A figure as plotly's JSON: a list of traces and a layout, plain dictionaries.
 
-    Numbers may be numpy arrays. Drawing fills the two, which costs next to nothing; plotly checks a
-    figure once, when a notebook shows it.
+    Numbers may be numpy arrays. Drawing fills the two, which costs next to nothing.
     """
 
     data: list[dict[str, Any]] = field(default_factory=list)
@@ -180,12 +175,6 @@ class Figure:
         layout = {name: value for name, value in self.layout.items() if name != "template"}
         return {"data": rounded(self.data), "layout": rounded(layout)}
 
-    def plotly(self) -> go.Figure:
-        """As plotly's own object, every property checked."""
-        import plotly.graph_objects as go
-
-        return go.Figure(rounded(self.data), rounded(self.layout))
-
     def _repr_mimebundle_(self, *args: Any, **options: Any) -> dict[str, Any]:
         title = self.layout["title"]["text"]
         return {PLOTLY: self.to_dict(), "text/plain": title}
@@ -239,19 +228,19 @@ def add_curve(
     *,
     markers: bool = False,
     hover: str = "%{y:.3g}",
-    smoothing: int = 1,
+    smoothed: bool = False,
     legend: bool = True,
 ) -> None:
     """One arm's three traces. Seeds stay as measured; mean and band are of running means over
-    ``smoothing`` entries.
+    :data:`SMOOTHING` entries where ``smoothed``, which a page's reader can change.
     """
-    shown = smooth(curve, smoothing)
+    shown = smooth(curve, SMOOTHING) if smoothed else curve
     count = curve.runs.shape[0]
     seeds = seeds_in_one(curve.x, curve.runs)
     name = f"{style.label} ({curve.note})" if curve.note else style.label
 
     def part(role: str) -> dict[str, Any]:
-        meta: dict[str, Any] = {"role": role, "seeds": count, "smooth": smoothing > 1}
+        meta: dict[str, Any] = {"role": role, "seeds": count, "smooth": smoothed}
         meta |= {"label": style.label} if role == "mean" else {}
         named = legend and role == "mean"
         return {"legendgroup": curve.arm, "showlegend": named, "meta": meta}

@@ -17,7 +17,7 @@ from mcbench.claims.margins import MARGINS
 from mcbench.claims.protocol import ELSEWHERE, PROTOCOL
 from mcbench.claims.round_2 import NOT_TESTABLE
 from mcbench.claims.rules import ALPHA, INCONCLUSIVE, MOST_SEEDS
-from mcbench.experiments.experiments import EXPERIMENTS
+from mcbench.experiments.experiments import EXPERIMENTS, REGISTERED
 from mcbench.experiments.study import Study, results_of, studies
 from mcbench.report.ends import interval, signed
 from mcbench.report.page import Block, Facts, Link, Section, Table, Track, Verdict
@@ -31,8 +31,8 @@ MEANING = (
     "reversed and none holds. Mixed: some part holds, another is reversed or shows no effect. All "
     "of these after Holm's correction over the claims of the experiment; inconclusive is anything "
     "else, also too few seeds or missing runs. These states are about models of less than two "
-    "million parameters on generated problems, trained for some hundred updates: they say whether "
-    "the mechanism shows here, and nothing about the paper's models."
+    "million parameters (Q18 to Q20: one of 135M) on generated problems, trained for some hundred "
+    "updates: they say whether the mechanism shows here, and nothing about the paper's models."
 )
 RULE = (
     "Numbers are positive in the direction of the claim. Each part has a state of its own: no "
@@ -124,7 +124,8 @@ def result_table(results: Results, beside: bool = False) -> pd.DataFrame:
                 shown = numbers(found.value, found.low, found.high, part.unit)
                 shown["95 % interval"] += _elsewhere(one, part)
                 rows.append({"Claim": name, "State": part.state, "What": spoken(part.name), **shown,
-                             "Margin": _margin(part), "Seeds to decide": _seeds(part)})  # fmt: skip
+                             "Margin": "–" if part.margin is None else f"±{part.margin:g}",
+                             "Seeds to decide": _seeds(part)})  # fmt: skip
         if not one.parts and not beside:
             nothing = dict.fromkeys(COLUMNS[3:], "–")
             rows.append({"Claim": name, "State": one.state, "What": spoken(one.note), **nothing})
@@ -145,10 +146,6 @@ def _elsewhere(one: Result, part: Part) -> str:
         return ""
     ends = interval(there.estimate.low, there.estimate.high, digits_of(part.unit))
     return f" (on other features: {ends}, {there.state})"
-
-
-def _margin(part: Part) -> str:
-    return "–" if part.margin is None else f"±{part.margin:g}"
 
 
 def _seeds(part: Part) -> str:
@@ -183,12 +180,20 @@ def _why(name: str, one: Result) -> str:
     return "; ".join(filter(None, [spoken(one.reason), known and f"not testable here: {known}"]))
 
 
+def asked_again(one: Result, results: Results) -> bool:
+    """Whether runs of the original's own function answer what a claim asked of our earlier one."""
+    return bool(one.claim.again in results and results[one.claim.again].parts)
+
+
 def verdicts(results: Results, index: bool = False) -> list[Verdict]:
     """The papers' claims for the first screen, each with the part that decides it, in multiples of
     the margin that counts as no effect; they lead to their numbers, on an ``index`` to their page.
+    What was asked again of the original's function stands with the new claim.
     """
     made = []
     for name, one in papers(results).items():
+        if asked_again(one, results):
+            continue
         found, margin = one.decisive.estimate, MARGINS[one.unit].value
         low, high = (edge / margin for edge in one.interval)
         known = not np.isnan(low)
@@ -197,7 +202,12 @@ def verdicts(results: Results, index: bool = False) -> list[Verdict]:
         shown = numbers(found.value, *one.interval, one.unit)
         text = f"{shown['Effect']} [{shown['95 % interval']}]" if known else spoken(one.reason)
         text += f" on these {one.features} features" if known and one.elsewhere else ""
-        text += f"; {spoken(one.reason)}" if known and one.reason else ""
+        text += f"; {why}" if known and (why := _why(name, one)) else ""
+        text += "".join(
+            f"; by our earlier function {before.state} ({before.claim.id})"
+            for before in results.values()
+            if before.claim.again == name and asked_again(before, results)
+        )
         track = Track(on_track(size), on_track(low), on_track(high)) if known else None
         made.append(
             Verdict(
@@ -223,11 +233,26 @@ def claim_sections(results: Results) -> list[Section]:
     beside = result_table(found, beside=True)
     if len(beside):
         blocks.append(Table(beside, fold="Measured beside them; these decide nothing"))
-    (kind,) = {CLAIMS[name].whose for name in names}
-    whose = {"paper": "The paper's", "rival": "Other papers'", "landscape": "The landscape's"}[kind]
+    called = {"paper": "the paper's", "rival": "other papers'", "landscape": "the landscape's"}
+    whose = " and ".join(called[kind] for kind in dict.fromkeys(CLAIMS[n].whose for n in names))
+    whose = whose[0].upper() + whose[1:]
     title = f"{whose} claims {names[0]} to {names[-1]}" if len(names) > 1 else f"{whose} claim"
-    rule = RULE.format(fixed=LANDSCAPE_FIXED if kind == "landscape" else FIXED)
-    return [Section("verdicts", title, rule + features_sentence(found), blocks)]
+    rule = RULE.format(fixed=_fixed(names)) + features_sentence(found)
+    return [Section("verdicts", title, rule, blocks)]
+
+
+def _fixed(names: Sequence[str]) -> str:
+    """When the rules of claims were fixed, and of which in the protocol where not of all."""
+    in_code = [
+        name for name in names
+        if CLAIMS[name].whose == "landscape" and CLAIMS[name].experiment not in REGISTERED
+    ]  # fmt: skip
+    if not in_code:
+        return FIXED
+    others = [name for name in names if name not in in_code]
+    return LANDSCAPE_FIXED + (
+        f"; those of {', '.join(others)} are in the protocol" if others else ""
+    )
 
 
 def our_sections(results: Results) -> list[Section]:

@@ -8,7 +8,7 @@ aside. :mod:`mcbench.report.export` reads it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -57,8 +57,7 @@ def outputs_of(*shown: Shown, prefix: str = "", fold: str = "") -> list[Output]:
     made: list[Output] = []
     for one in shown:
         if isinstance(one, Section):
-            top = str(macro("panel_top")(one))
-            made.append(_html(top, one.title, panel=one.title, anchor=one.id))
+            made.append(_top(one.title, one.prose, one.id))
             inside = outputs_of(*one.blocks, prefix=prefix)
             made += [_folded(each, one.fold) for each in inside]
         elif isinstance(one, Samples):
@@ -90,10 +89,17 @@ def _html(fragment: str, told: str, **about: Any) -> Output:
     return Output({"text/html": fragment, "text/plain": told}, {"own": True, **about})
 
 
+def _top(title: str, prose: str, anchor: str = "") -> Output:
+    """A heading and prose, both also as text: a page has an ``anchor`` at the heading, or none
+    where the chapter has the same.
+    """
+    html = str(macro("panel_top")(title, prose))
+    return _html(html, title, top={"title": title, "prose": prose, "anchor": anchor})
+
+
 def _panel(panel: Panel, prefix: str) -> list[Output]:
     """Its heading and prose, its figures, what is missing, its numbers."""
-    top, heading = str(macro("panel_top")(panel)), {"panel": panel.title} if panel.title else {}
-    made = [_html(top, panel.title, **heading)] if panel.title or panel.prose else []
+    made = [_top(panel.title, panel.prose)] if panel.title or panel.prose else []
     made += [_figure(panel, plot, prefix) for plot in panel.plots]
     if panel.missing:
         made.append(_html(str(macro("missing")(panel.missing)), f"{panel.title}: {panel.missing}"))
@@ -123,21 +129,18 @@ def _samples(samples: Samples) -> Output:
     return Output({SAMPLES: samples.data, "text/html": html, "text/plain": told}, about)
 
 
-def display(outputs: Iterable[Output]) -> None:
-    """Show outputs in a notebook; elsewhere their lines of text."""
+def show(*shown: Shown, prefix: str = "", fold: str = "") -> None:
+    """Show blocks, frames or figures in a notebook, elsewhere their lines of text; arguments as for
+    :func:`outputs_of`.
+    """
     from IPython import get_ipython
-    from IPython.display import display as show
+    from IPython.display import display
 
-    for one in outputs:
+    for one in outputs_of(*shown, prefix=prefix, fold=fold):
         if get_ipython() is None:
             print(one.data["text/plain"])
         else:
-            show(one.data, metadata={KEY: one.about}, raw=True)
-
-
-def show(*shown: Shown, prefix: str = "", fold: str = "") -> None:
-    """Show blocks, frames or figures in a notebook; arguments as for :func:`outputs_of`."""
-    display(outputs_of(*shown, prefix=prefix, fold=fold))
+            display(one.data, metadata={KEY: one.about}, raw=True)
 
 
 def notebook_style() -> str:

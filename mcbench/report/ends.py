@@ -73,10 +73,14 @@ class Reached:
         return float(np.mean(list(self.last.values())))
 
     @property
+    def gains(self) -> dict[int, float]:
+        """Each seed's last window minus what it began with, where that was measured."""
+        return {seed: self.last[seed] - value for seed, value in self.base.items()}
+
+    @property
     def gain(self) -> float | None:
-        """Each seed's last window minus what it began with, mean; None where none was measured."""
-        gains = [self.last[seed] - value for seed, value in self.base.items()]
-        return float(np.mean(gains)) if gains else None
+        """Their mean; None where none was measured."""
+        return float(np.mean(list(self.gains.values()))) if self.base else None
 
 
 def ends(arms: Arms, length: int) -> dict[str, Reached]:
@@ -153,9 +157,10 @@ def first_length(arms: Arms) -> int | None:
 
 
 def finding(arms: Arms, length: int, ours: Arms | None = None, proposed: str = "") -> str:
-    """Which arm ends highest, and which are clearly apart from the one they are compared with:
-    MicroCoder-GRPO, or else the first; where the paper's own, ``proposed``, ends; then the highest
-    of ``ours``, where it is above all of them. Empty where nothing was evaluated.
+    """Which arm ends highest, and which are apart by their seeds from the one they are compared
+    with: MicroCoder-GRPO, or else the first; where the arm that stands for the paper's proposal,
+    ``proposed``, ends; then the highest of ``ours``, where it is above all of them. Empty where
+    nothing was evaluated.
     """
     told = _finding(arms, length)
     found, own = ends(arms, length), ends(ours or {}, length)
@@ -170,19 +175,24 @@ def finding(arms: Arms, length: int, ours: Arms | None = None, proposed: str = "
         arm: _in_a_sentence(arm, style.label) for arm, style in arm_styles([best, first]).items()
     }
     against = f"{_gap(gap)} against {names[first]}"
-    return f"{told} Ours: {names[best]} ends at {own[best].mean:.1f} %, {against}."
+    mine = f"Ours: {names[best]} ends at {own[best].mean:.1f} %, {against}."
+    return f"Of the paper's arms {told} {mine}"
 
 
 def _proposed(arms: Arms, found: Mapping[str, Reached], proposed: str) -> str:
-    """Where the paper's own arm ends, against the highest; empty where it is that."""
+    """Where the arm that stands for the paper's proposal ends, against the highest, unless the
+    sentence before has that; empty where it is the highest.
+    """
     best = max(found, key=lambda arm: found[arm].mean, default=proposed)
     reference = OURS if OURS in found else next(iter(found), "")
     if proposed not in found or proposed in (best, reference):  # the sentence before has it
         return ""
     names = {arm: _in_a_sentence(arm, style.label) for arm, style in arm_styles(arms).items()}
     gap = paired(found[proposed].last, found[best].last)
-    against = f": {_gap(gap)} against {names[best]}" if gap else ""
-    return f" The paper's own, {names[proposed]}, ends at {found[proposed].mean:.1f} %{against}."
+    new = gap is not None and not (best == reference and _apart(gap))
+    against = f": {_gap(gap)} against {names[best]}" if gap and new else ""
+    end = f"{found[proposed].mean:.1f} %{against}"
+    return f" {names[proposed]}, which stands for the paper's proposal, ends at {end}."
 
 
 def _finding(arms: Arms, length: int) -> str:
@@ -191,6 +201,8 @@ def _finding(arms: Arms, length: int) -> str:
     if not found:
         return ""
     best = max(found, key=lambda arm: found[arm].mean)
+    if len(found) > 1 and len({round(one.mean, 1) for one in found.values()}) == 1:
+        return f"No arm is ahead: all end at {found[best].mean:.1f} % {measure(arms)}."
     first = " highest, at" if len(found) > 1 else " at"
     told = f"{names[best]} ends{first} {found[best].mean:.1f} % {measure(arms)}"
     ours = OURS if OURS in found else next(iter(found))
@@ -199,23 +211,31 @@ def _finding(arms: Arms, length: int) -> str:
     if best in known:
         told += f": {_gap(known[best])} against {names[ours]}"
     # Interval of the difference over seeds; an arm that trained exactly as ours has none.
-    clear = [arm for arm, gap in known.items() if gap.low > 0 or gap.high < 0]
+    clear = [arm for arm, gap in known.items() if _apart(gap)]
     if known and not clear and known.keys() == {best}:
         told += ", not clearly apart"
     elif known and not clear:
         which = "no arm is" if len(known) > 1 else "the other arm is not"
         told += f"; {which} clearly apart from {'it' if best == ours else names[ours]}"
     told += "."
+    if best in known and (gains := paired(found[best].gains, found[ours].gains)):
+        otherwise = abs(gains.value - known[best].value) > SAME
+        told += f" They begin apart: its gain differs by {_gap(gains)}." if otherwise else ""
     above = [arm for arm in clear if arm != best and known[arm].value > 0]
     below = [arm for arm in clear if arm != best and known[arm].value < 0]
     sides = {f"above {names[ours]}{' too' if best in clear else ''}": above}
     sides[f"below {'it' if above else names[ours]}"] = below
     apart = "; ".join(f"{side}: {_listed(names, known, of)}" for side, of in sides.items() if of)
     few = known and min(gap.seeds for gap in known.values()) < FULL_SEEDS
-    told += f" {'By these seeds' if few else 'Clearly'} {apart}." if apart else ""
+    told += f" By these seeds {apart}." if apart else ""
     if few:
         told += f" With fewer than {FULL_SEEDS} seeds in an arm this is exploratory."
     return told
+
+
+def _apart(gap: Estimate) -> bool:
+    """By the seeds alone: which problems were asked is not in the interval, unlike in a claim's."""
+    return bool(gap.low > 0 or gap.high < 0)
 
 
 def _in_a_sentence(arm: str, label: str) -> str:

@@ -1,10 +1,8 @@
 """The panels of a study, and the numbers behind them, by name: those of
-:mod:`mcbench.report.panels`, coverage and Table 1.
+:mod:`mcbench.report.panels`, and coverage.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import pandas as pd
 
@@ -15,32 +13,19 @@ from mcbench.report.figures import LINES
 from mcbench.report.page import Panel
 from mcbench.report.panels import panel
 from mcbench.report.sources import Sources
-from mcbench.report.table import ScoreTable, paper_table, results_table
-
-
-def _table_one(sources: Sources) -> Panel | ScoreTable:
-    made = results_table(sources.sizes)
-    return made or Panel("These runs", missing="Not recorded: an evaluation.")
-
 
 COVERAGE = "coverage"
-TABLES: dict[str, Callable[[Sources], Panel | ScoreTable]] = {
-    "table-1": _table_one,
-    "table-1-paper": lambda sources: paper_table(),  # the same whatever the runs are
-}
 
 
-def block_of(sources: Sources, name: str) -> Panel | ScoreTable:
-    """A panel of the study in view, with the paper's curves; Table 1 is of all studies.
+def block_of(sources: Sources, name: str) -> Panel:
+    """A panel of the study in view, with the paper's curves.
 
     Raises:
         UserError: no such panel; the message names those there are.
     """
-    if name in TABLES:
-        return TABLES[name](sources)
     if name == COVERAGE:
         return coverage(sources.arms)
-    made = panel(name, sources.arms, also=(COVERAGE, *TABLES))
+    made = panel(name, sources.arms, also=(COVERAGE,))
     _add_papers_curves(made, sources)
     return made
 
@@ -64,8 +49,6 @@ def frame(sources: Sources, name: str) -> pd.DataFrame:
         UserError: no such panel; the message names those there are.
     """
     made = block_of(sources, name)
-    if isinstance(made, ScoreTable):
-        return made.frame()
     if made.data is not None and not made.data.empty:
         return made.data
     rows = [

@@ -248,13 +248,9 @@ class _Reader:
             self.samples[found] = data[SAMPLES]
             return str(macro("browser")({"id": found, "prose": _text(data["text/html"])}))
         if "text/html" in data:
+            if "top" in about:
+                return self._top(**about["top"])
             html = _text(data["text/html"])
-            if "panel" in about and self.chapters and about["panel"] == self.chapters[-1].title:
-                return re.sub("^<h3>.*?</h3>", "", html, count=1)  # as the heading above it
-            if "panel" in about:
-                found = self._id(about.get("anchor") or slug(about["panel"]))
-                self._entry(found, about["panel"])
-                return html.replace("<h3>", f'<h3 id="{found}">', 1)
             return html if about.get("own") else f'<div class="scroll own">{html}</div>'
         if "image/svg+xml" in data or "image/png" in data:
             kind = "image/png" if "image/png" in data else "image/svg+xml"
@@ -267,9 +263,14 @@ class _Reader:
         text = _short(_ANSI.sub("", _text(data.get("text/plain", ""))))
         return str(macro("printed")(text)) if text else ""
 
-    def _entry(self, found: str, title: str) -> None:
+    def _top(self, title: str, prose: str, anchor: str) -> str:
+        """A heading, unless it is that of the chapter, and prose."""
+        if not title or (self.chapters and title == self.chapters[-1].title):
+            return str(macro("panel_top")("", prose))
+        found = self._id(anchor or slug(title))
         if self.chapters:
             self.chapters[-1].contents.append((found, title))
+        return str(macro("panel_top")(title, prose, found))
 
 
 def _grid(figures: Sequence[str]) -> str:

@@ -51,9 +51,8 @@ LINES = {name: Line(**row) for name, row in rows_beside(__file__, "lines.toml").
 _TOKENS = "%{y:.0f} tokens"
 
 
-def line(arms: Arms, name: str, smoothing: int = SMOOTHING) -> Figure:
-    """A column of :data:`LINES` over training, the bold line a running mean over ``smoothing``
-    entries.
+def line(arms: Arms, name: str) -> Figure:
+    """A column of :data:`LINES` over training.
 
     Raises:
         UserError: no such line; the message names those there are.
@@ -68,14 +67,14 @@ def line(arms: Arms, name: str, smoothing: int = SMOOTHING) -> Figure:
         spec.y_title,
         hover=spec.hover,
         from_zero=spec.from_zero,
-        smoothing=smoothing if spec.smoothed else 1,
+        smoothed=spec.smoothed,
     )
 
 
-def logged(arms: Arms, name: str, title: str, smoothing: int = SMOOTHING) -> Figure:
+def logged(arms: Arms, name: str, title: str) -> Figure:
     """What a task tells over training beside the reward."""
     curves = step_curves(arms, f"task/{name}")
-    return compare(curves, arms, title, title, hover="%{y:.3f}", smoothing=smoothing)
+    return compare(curves, arms, title, title, hover="%{y:.3f}", smoothed=True)
 
 
 def told(arms: Arms, name: str, title: str) -> Figure:
@@ -107,13 +106,13 @@ def accuracy(arms: Arms, length: int, title: str = "") -> Figure:
 
 
 def _mean_over_seeds(
-    records: Sequence[Record], column: str, smoothing: int, scale: float = 1.0
+    records: Sequence[Record], column: str, scale: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Steps (N,) and the mean over seeds of a logged column (N,), running mean over steps."""
     curves = step_curves({"": records}, column, scale)
     if not curves:
         return np.array([]), np.array([])
-    curve = smooth(curves[0], smoothing)
+    curve = smooth(curves[0], SMOOTHING)
     return curve.x, curve.mean
 
 
@@ -127,18 +126,16 @@ def add_spread(
     figure.line(middle.x, middle.mean, f"{name}median", style, 2.2, hovertemplate=_TOKENS)
 
 
-def length_spread(
-    arm: str, records: Sequence[Record], limit: int | None = None, smoothing: int = SMOOTHING
-) -> Figure:
+def length_spread(arm: str, records: Sequence[Record], limit: int | None = None) -> Figure:
     """One arm's lengths: 10th to 90th percentile, median, and the means of right and wrong ones."""
     style = replace(arm_styles([arm])[arm], dash="solid")
     figure = new_figure(style.label, "Length (tokens)")
     found = [step_curves({arm: records}, f"length/{name}") for name in ("p10", "p50", "p90")]
     if not all(found):
         return figure
-    add_spread(figure, [smooth(curve, smoothing) for (curve,) in found], style)
+    add_spread(figure, [smooth(curve, SMOOTHING) for (curve,) in found], style)
     for column, name, dash in (("correct", "right", "dash"), ("incorrect", "wrong", "dot")):
-        x, y = _mean_over_seeds(records, f"length/{column}_mean", smoothing)
+        x, y = _mean_over_seeds(records, f"length/{column}_mean")
         figure.line(x, y, f"mean, {name}", replace(style, dash=dash), hovertemplate=_TOKENS)
     return with_limit(figure, limit)
 
@@ -176,12 +173,11 @@ def shares(
     y_title: str,
     arm: str,
     records: Sequence[Record],
-    smoothing: int = SMOOTHING,
 ) -> Figure:
     """One arm's columns of :data:`MASK_RULES` or :data:`WEIGHTS` over training, in percent."""
     figure = new_figure(arm_styles([arm])[arm].label, y_title)
     for column, look in looks.items():
-        x, y = _mean_over_seeds(records, column, smoothing, 100)
+        x, y = _mean_over_seeds(records, column, 100)
         if x.size:
             width = 2.4 if column == "mask/share" else 1.6
             style = ArmStyle(*look)
@@ -196,12 +192,12 @@ GROUPS = (
 )
 
 
-def group_outcomes(arm: str, records: Sequence[Record], smoothing: int = SMOOTHING) -> Figure:
+def group_outcomes(arm: str, records: Sequence[Record]) -> Figure:
     """One arm's prompts by outcome of their group; only mixed groups carry a gradient."""
     style = replace(arm_styles([arm])[arm], dash="solid")
     figure = new_figure(style.label, "Prompts (%)")
     for column, name, alpha in GROUPS:
-        x, y = _mean_over_seeds(records, column, smoothing, 100)
+        x, y = _mean_over_seeds(records, column, 100)
         if x.size:
             look = {"stackgroup": "outcome", "fillcolor": style.fill(alpha)}
             figure.line(x, y, name, style, 0.5, **look, hovertemplate="%{y:.0f} %")
@@ -227,7 +223,7 @@ def time_split(arms: Arms) -> Figure:
 
 def time_parts(records: Sequence[Record]) -> dict[str, float]:
     """Mean seconds per update by part; empty when times were not logged."""
-    rows = [record for record in records if "step_time" in record.steps.columns]
+    rows = [record for record in records if "time/step_s" in record.steps.columns]
     if not rows:
         return {}
 
@@ -235,7 +231,7 @@ def time_parts(records: Sequence[Record]) -> dict[str, float]:
         sums = [by_step(r.steps, column).sum() for r in rows if column in r.steps.columns]
         return float(np.sum(sums)) / updates if sums else 0.0
 
-    updates = sum(by_step(record.steps, "step_time").size for record in rows)
+    updates = sum(by_step(record.steps, "time/step_s").size for record in rows)
     sampling, scoring = per_update("time/generate_s"), per_update("time/reward_s")
-    rest = max(0.0, per_update("step_time") - sampling - scoring)
+    rest = max(0.0, per_update("time/step_s") - sampling - scoring)
     return {"sampling": sampling, "scoring": scoring, "update": rest}

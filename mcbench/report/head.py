@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import pandas as pd
-
 from mcbench.claims.protocol import of_first_round
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study
@@ -15,7 +13,7 @@ from mcbench.report.provenance import settings
 from mcbench.report.series import Arms, unfinished_runs
 from mcbench.report.sources import Sources, drawn_as, labels_of
 from mcbench.report.style import arm_styles
-from mcbench.runs.alarm import WATCHED, exploded, warning
+from mcbench.runs.alarm import exploded, warning
 
 
 def head_of(sources: Sources) -> Head:
@@ -39,8 +37,9 @@ def head_of(sources: Sources) -> Head:
         notes=[
             *([NANO_NOTE] if nano else []),
             *filter(None, map(unfinished_runs, sizes.values())),
-            *_in_one(_at_each(sizes, [_alarms(arms) for arms in sizes.values()])),
+            *filter(None, [" ".join(_at_each(sizes, map(_hacked, sizes.values())))]),
         ],
+        exploded=list(_at_each(sizes, [_exploded(arms).values() for arms in sizes.values()])),
         papers=story.papers_of(sources.results),
         settings={arm: ends.settings_of(runs) for arm, runs in sources.arms.items()},
         equal=list(_at_each(sizes, [_duplicates(study) for study in sources.studies])),
@@ -53,7 +52,7 @@ def nothing_recorded(studies: Sequence[Study]) -> bool:
     return all(record.steps.empty and record.evals.empty for record in every)
 
 
-def _at_each(sizes: Iterable[str], told: Iterable[list[str]]) -> Iterable[str]:
+def _at_each(sizes: Iterable[str], told: Iterable[Iterable[str]]) -> Iterable[str]:
     """Sentences by size, which begins them where there are several."""
     named = list(zip(sizes, told, strict=True))
     return (f"{n}: {text}" if len(named) > 1 else text for n, found in named for text in found)
@@ -61,15 +60,23 @@ def _at_each(sizes: Iterable[str], told: Iterable[list[str]]) -> Iterable[str]:
 
 def finding(sources: Sources) -> str:
     """What came out, a line each: the paper's main claim where it is about it, claims that are
-    decided, where arms end, how many are open, and what was asked by us.
+    decided, where arms end and which of them exploded, how many are open, and what was asked by us.
     """
     arms, results = sources.arms, sources.results
+    loud = _exploded(arms)
     told = [sources.first.finding, story.main_claim(results), *story.decided_sentences(results)]
     if (length := ends.first_length(arms)) is not None:
         papers, ours = _whose(sources.study, arms)
         known = EXPERIMENTS.get(sources.study.name)
         told.append(ends.finding(papers, length, ours, known.proposed if known else ""))
-    told += [story.states_sentence(results), story.asked_sentence(results)]
+    if names := [f"“{style.label}”" for arm, style in arm_styles(arms).items() if arm in loud]:
+        term = any("kl" in arms[arm][0].steps for arm in loud)
+        told.append(
+            f"Read with care: the loss of {', '.join(names)} exploded in single updates"
+            f"{': no verdict on a KL term' if term else ''}."
+        )
+    told += [story.again_sentence(results), story.states_sentence(results)]
+    told.append(story.asked_sentence(results))
     return "\n".join(filter(None, told))
 
 
@@ -119,29 +126,27 @@ def _counts(sources: Sources) -> str:
     return f"{size}: {ends.plural(len(arms), 'arm')} with {many}{each}, {runs}."
 
 
-def _in_one(told: Iterable[str]) -> list[str]:
-    """Sentences as one note; none without any."""
-    return list(filter(None, [" ".join(told)]))
-
-
-def _alarms(arms: Arms) -> list[str]:
-    """A sentence for each arm in which a term of the loss exploded, and for each run whose reward
-    is hacked, of those in which a part of the responses was judged a second time.
-    """
-    styles = arm_styles(arms)
-    told = []
+def _exploded(arms: Arms) -> dict[str, str]:
+    """A sentence for each arm in which a term of the loss exploded, by arm."""
+    styles, told = arm_styles(arms), {}
     for arm, runs in arms.items():
         seed = f", seed {runs[0].meta['seed']}" if len(runs) == 1 else ""
-        if alarm := exploded(*(_watched_of(run.steps) for run in runs)):
-            told.append(f"{styles[arm].label}{seed}: {alarm}.")
-        for run in runs:
-            if "alarm/gap" in run.steps and (alarm := warning(run.steps["alarm/gap"])):
-                told.append(f"{styles[arm].label}, seed {run.meta['seed']}: {alarm}.")
+        if alarm := exploded(*(run.steps for run in runs)):
+            told[arm] = f"{styles[arm].label}{seed}: {alarm}."
     return told
 
 
-def _watched_of(steps: pd.DataFrame) -> dict[str, pd.Series]:
-    return {name: steps[name] for name in WATCHED if name in steps}
+def _hacked(arms: Arms) -> list[str]:
+    """A sentence for each run whose reward is hacked, of those in which a part of the responses was
+    judged a second time.
+    """
+    styles = arm_styles(arms)
+    return [
+        f"{styles[arm].label}, seed {run.meta['seed']}: {alarm}."
+        for arm, runs in arms.items()
+        for run in runs
+        if "alarm/gap" in run.steps and (alarm := warning(run.steps["alarm/gap"]))
+    ]
 
 
 _CHOOSES = {"temperature_target_diversity", "temperature_target_entropy", "temperature_restore"}

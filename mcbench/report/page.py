@@ -17,7 +17,7 @@ import pandas as pd
 from mcbench.files import write_atomic
 from mcbench.report.base import SMOOTHING, Figure
 from mcbench.report.rendering import Link as Link
-from mcbench.report.rendering import render, script_json
+from mcbench.report.rendering import plotly_script, render, script_json
 from mcbench.report.style import ArmStyle
 from mcbench.report.table import ScoreTable
 
@@ -170,8 +170,8 @@ class Head:
     verdicts.
 
     ``summary`` says it in a sentence, ``lead`` on how much it rests and what is missing, ``notes``
-    stand in boxes; ``equal``, on arms that trained alike, is folded. ``papers`` are those whose
-    claims these are, ``settings`` what each arm changes.
+    stand in boxes; ``exploded``, on losses that did, and ``equal``, on arms that trained alike, are
+    folded. ``papers`` are those whose claims these are, ``settings`` what each arm changes.
     """
 
     finding: str = ""
@@ -181,6 +181,7 @@ class Head:
     verdicts: Sequence[Verdict] = ()
     lead: str = ""
     notes: Sequence[str] = ()
+    exploded: Sequence[str] = ()
     equal: Sequence[str] = ()
     papers: Sequence[Link] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -301,15 +302,8 @@ def build_page(page: Page, plotly_src: str | None = None, place: Place | None = 
         window=SMOOTHING if any(t.get("meta", {}).get("smooth") for t in traces) else 0,
         linked=any(spec["linked"] for spec in page.figures.values()),
         plotly_src=plotly_src if page.figures else None,
-        plotly=_plotly() if page.figures and not plotly_src else "",
+        plotly=plotly_script() if page.figures and not plotly_src else "",
     )
-
-
-def _plotly() -> str:
-    from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
-
-    return Markup(get_plotlyjs())
 
 
 def build_index(
@@ -351,5 +345,5 @@ def write_page(
 
 def write_plotly(path: Path) -> Path:
     """Write the copy of plotly's script that several pages share."""
-    write_atomic(path, _plotly())
+    write_atomic(path, plotly_script())
     return path

@@ -17,22 +17,22 @@ import pandas as pd
 from mcbench.errors import unknown
 from mcbench.files import rows_beside
 from mcbench.report import figures, spread
-from mcbench.report.base import ROLES, SMOOTHING, Figure, role_of
+from mcbench.report.base import ROLES, Figure, role_of
 from mcbench.report.page import Panel, Plot
 from mcbench.report.series import Arms, eval_lengths, measure, unfinished_runs
 from mcbench.report.style import arm_styles
 
-Draw = Callable[[Arms, int], list[Plot]]
+Draw = Callable[[Arms], list[Plot]]
 
 
 @dataclass(frozen=True)
 class PanelKind:
     """A panel before it is drawn.
 
-    ``draw`` takes arms and smoothing; a figure without a trace counts as not recorded. ``needs``
-    says what is missing then, where it is not the title; nothing is said where ``quiet``, of what
-    is off unless asked for. ``staged``: drawn over training steps, so
-    that stages of temperature and length are shown behind it.
+    A figure of ``draw`` without a trace counts as not recorded. ``needs`` says what is missing
+    then, where it is not the title; nothing is said where ``quiet``, of what is off unless asked
+    for. ``staged``: drawn over training steps, so that stages of temperature and length are shown
+    behind it.
     """
 
     section: str
@@ -45,13 +45,13 @@ class PanelKind:
 
 
 def _lines(*names: str) -> Draw:
-    def draw(arms: Arms, smoothing: int) -> list[Plot]:
-        return [Plot(n, figures.LINES[n].title, figures.line(arms, n, smoothing)) for n in names]
+    def draw(arms: Arms) -> list[Plot]:
+        return [Plot(n, figures.LINES[n].title, figures.line(arms, n)) for n in names]
 
     return draw
 
 
-def _accuracy(arms: Arms, smoothing: int) -> list[Plot]:
+def _accuracy(arms: Arms) -> list[Plot]:
     lengths, name = eval_lengths(arms), measure(arms)
     trained = None if _in_stages(arms) else _limit(arms)
     return [
@@ -76,18 +76,18 @@ def _in_stages(arms: Arms) -> bool:
 
 
 def _each_arm(name: str, draw: Callable[..., Figure], limited: bool = False) -> Draw:
-    def figures_of(arms: Arms, smoothing: int) -> list[Plot]:
+    def figures_of(arms: Arms) -> list[Plot]:
         styles = arm_styles(arms)
         extra = (_limit(arms),) if limited else ()
         return [
-            Plot(f"{name}-{i}", styles[arm].label, draw(arm, runs, *extra, smoothing), arm=arm)
+            Plot(f"{name}-{i}", styles[arm].label, draw(arm, runs, *extra), arm=arm)
             for i, (arm, runs) in enumerate(arms.items())
         ]
 
     return figures_of
 
 
-def _length_against_reward(arms: Arms, smoothing: int) -> list[Plot]:
+def _length_against_reward(arms: Arms) -> list[Plot]:
     parts = [
         Plot(
             f"length-reward-{part}",
@@ -99,24 +99,24 @@ def _length_against_reward(arms: Arms, smoothing: int) -> list[Plot]:
     return [*parts, Plot("length-at", "Lengths of right responses", spread.length_frames(arms))]
 
 
-def _advantages(arms: Arms, smoothing: int) -> list[Plot]:
-    each = _each_arm("advantages", lambda arm, records, _: spread.advantages(arm, records))
+def _advantages(arms: Arms) -> list[Plot]:
+    each = _each_arm("advantages", spread.advantages)
     at = Plot("advantages-at", "Advantages of all arms", spread.advantage_frames(arms))
-    return [*each(arms, smoothing), at]
+    return [*each(arms), at]
 
 
-def _temperature(arms: Arms, smoothing: int) -> list[Plot]:
+def _temperature(arms: Arms) -> list[Plot]:
     measured = spread.chosen_temperatures(arms)
     figure = spread.over_temperature(measured) if measured else Figure()
     return [Plot("d-of-t", "Diversity by temperature before training", figure)]
 
 
-def _task(arms: Arms, smoothing: int) -> list[Plot]:
+def _task(arms: Arms) -> list[Plot]:
     """A figure for every part that a task logged, and for what its evaluations told."""
     every = [record for runs in arms.values() for record in runs]
     plots = []
     for name in _columns((record.steps for record in every), "task/"):
-        figure = figures.logged(arms, name, _measure(name), smoothing)
+        figure = figures.logged(arms, name, _measure(name))
         plots.append(Plot(f"task-{name}", f"Training: {_measure(name)}", figure))
     for name in _columns((record.evals for record in every), "parts/"):
         figure = figures.told(arms, name, _measure(name))
@@ -130,24 +130,8 @@ def _columns(tables: Iterable[pd.DataFrame], prefix: str) -> list[str]:
     return sorted(name.removeprefix(prefix) for name in every if name.startswith(prefix))
 
 
-# What a name alone does not say; any other is written with spaces.
-_MEASURES = {
-    "shown": "suggestions shown (share)",
-    "shown_above": "shown where that pays (share)",
-    "shown_below": "shown where that does not pay (share)",
-    "accepted": "acceptance of what is shown",
-    "regret_25": "regret under a threshold of 25 %",
-    "regret_45": "regret under a threshold of 45 %",
-    "regret_drifted": "regret to users who have changed",
-    "switch": "acceptance from which it suggests",
-    "passed": "responses that pass (share)",
-    "killed": "written tests that show the bug (share)",
-    "fixed": "bugs fixed (share)",
-    "posed_valid": "injections that are valid bugs (share)",
-    "posed_solved": "attempts that fix an injected bug (share)",
-    "posed_mixed": "injected bugs that some attempts fix (share)",
-    "posing_reward": "reward of an injection",
-}
+_MEASURES: Mapping[str, str] = rows_beside(__file__, "measures.toml")
+"""What a name alone does not say, by ``measures.toml``; any other is written with spaces."""
 
 
 def _measure(name: str) -> str:
@@ -158,7 +142,7 @@ def _measure(name: str) -> str:
     return _MEASURES.get(name, name.replace("_", " "))
 
 
-def _time(arms: Arms, smoothing: int) -> list[Plot]:
+def _time(arms: Arms) -> list[Plot]:
     return [Plot("time", "Seconds per update by part", figures.time_split(arms))]
 
 
@@ -196,51 +180,32 @@ _LINE_PANELS = {
     name: PanelKind("", line.title, "", _lines(name)) for name, line in figures.LINES.items()
 }
 _KINDS: Mapping[str, PanelKind] = {**_LINE_PANELS, **PANELS}
-SYNONYMS = {
-    "pass@1": "accuracy",
-    "response-length": "length",
-    "length-spread": "lengths",
-    "truncation": "mask",
-    "rules": "mask-rules",
-    "clip": "policy",
-    "group-outcomes": "groups",
-    "advantage": "advantages",
-    "d(t)": "d-of-t",
-    "times": "time",
-}
 
 
-def panel(
-    name: str,
-    arms: Arms,
-    smoothing: int = SMOOTHING,
-    also: Iterable[str] = (),
-) -> Panel:
+def panel(name: str, arms: Arms, also: Iterable[str] = ()) -> Panel:
     """One panel of :data:`PANELS`, or one of the lines of :data:`mcbench.report.figures.LINES`.
 
     Args:
         arms: arm -> runs by seed.
-        smoothing: steps of the running mean.
         also: other panels that the caller knows, for the message.
 
     Raises:
         UserError: no such panel; the message names those there are.
     """
     wanted = name.lower().replace("_", "-").replace(" ", "-")
-    wanted = SYNONYMS.get(wanted, wanted)
     if wanted not in _KINDS:
-        raise unknown("panel", name, [*_KINDS, *SYNONYMS, *also])
+        raise unknown("panel", name, [*_KINDS, *also])
     kind = _KINDS[wanted]
-    plots, flat, missing = drawn(kind, arms, smoothing)
+    plots, flat, missing = drawn(kind, arms)
     said = [missing, left_out(plots), unfinished_runs(arms)]
     return Panel(kind.title, kind.prose, plots, missing=" ".join(filter(None, said)), flat=flat)
 
 
-def drawn(kind: PanelKind, arms: Arms, smoothing: int) -> tuple[list[Plot], list[Plot], str]:
+def drawn(kind: PanelKind, arms: Arms) -> tuple[list[Plot], list[Plot], str]:
     """A panel's figures that have something to show; those of what never changed, which no figure
     is needed for; and a sentence on these and on what was not recorded.
     """
-    everything = kind.draw(arms, smoothing)
+    everything = kind.draw(arms)
     plots = [plot for plot in everything if plot.figure.data]
     if not plots:
         if kind.quiet:

@@ -68,6 +68,13 @@ def asset(name: str) -> str:
     return (files("mcbench.report") / "assets" / name).read_text(encoding="utf-8")
 
 
+def plotly_script() -> Markup:
+    """plotly's own."""
+    from plotly.offline import get_plotlyjs
+
+    return Markup(get_plotlyjs())
+
+
 def script_json(value: object) -> Markup:
     """JSON that may stand inside a ``<script>`` element whatever text it holds."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), sort_keys=True)

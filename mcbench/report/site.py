@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from html import unescape
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from mcbench.claims import read_measurements
+from bs4 import BeautifulSoup
+
+from mcbench.claims import CLAIMS, read_measurements
 from mcbench.claims.protocol import SEEDS
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
@@ -29,6 +31,7 @@ from mcbench.report.claims import (
     summary_section,
     verdicts,
 )
+from mcbench.report.display import KEY
 from mcbench.report.export import STOPPED, page_of
 from mcbench.report.head import nothing_recorded
 from mcbench.report.landscape import landscape_section
@@ -36,7 +39,7 @@ from mcbench.report.page import Ends, Entry, Page, Place, build_index, write_pag
 from mcbench.report.provenance import runs_section
 from mcbench.report.served import show_link
 from mcbench.report.sources import Sources
-from mcbench.report.story import story
+from mcbench.report.story import MAIN, story
 from mcbench.report.style import KNOWN
 from mcbench.runs.compact import read_compact
 from mcbench.runs.place import RECORDS, in_project
@@ -60,7 +63,7 @@ def save(page: Page, path: str | Path, single_file: bool = False) -> Path:
     shared = (path.parent / PLOTLY).is_file() and not single_file
     place = Place(INDEX) if shared and (path.parent / INDEX).is_file() else None
     written = write_page(page, path, PLOTLY if shared else None, place)
-    unfinished_page(path).unlink(missing_ok=True)
+    stopped_page(path).unlink(missing_ok=True)
     show_link(written)
     return written
 
@@ -74,19 +77,18 @@ def as_single_file(page: Path, output: Path) -> Path:
     if not page.is_file():
         raise UserError(f"there is no page {page}")
     html = page.read_text(encoding="utf-8")
-    found = re.search(f'(id="plotly") src="{re.escape(PLOTLY)}"></script>', html)
-    if found:
+    before, shared, after = html.partition(f' src="{PLOTLY}"></script>')
+    if shared:
         script = page.parent / PLOTLY
         if not script.is_file():
             raise UserError(f"{page} needs {script}, which is missing; run mcbench report first")
-        inside = f"{found[1]}>{script.read_text(encoding='utf-8')}</script>"
-        html = html[: found.start()] + inside + html[found.end() :]
-    html = re.sub('<nav class="site".*?</nav>', "", html, count=1, flags=re.S)  # not sent along
-    write_atomic(output, html)
+        html = f"{before}>{script.read_text(encoding='utf-8')}</script>{after}"
+    before, place, after = html.partition('<nav class="site"')  # what it leads to is not sent along
+    write_atomic(output, before + after.partition("</nav>")[2] if place else html)
     return output.resolve()
 
 
-def unfinished_page(report: Path) -> Path:
+def stopped_page(report: Path) -> Path:
     """Where the page of a notebook lies that has not come to writing ``report``."""
     return report.with_name(f"{report.stem}.unfinished.html")
 
@@ -117,7 +119,7 @@ def notebook_page(
     target = Path(output) if output else path.with_suffix(".html")
     source = os.path.relpath(path.resolve(), target.resolve().parent)
     page = page_of(read, path.stem, source, reason)
-    return save(page, unfinished_page(target) if page.kicker == STOPPED else target, single_file)
+    return save(page, stopped_page(target) if page.kicker == STOPPED else target, single_file)
 
 
 # A folder of reports -----------------------------------------------------------------------------
@@ -183,13 +185,15 @@ def first_of(summary: str, most: int = 160) -> str:
 
 def _main_chart(found: Mapping[str, Sequence[Study]]) -> Ends | None:
     """Where the arms end that the paper's main claim is about; None without runs of them."""
-    study = next(iter(found["results"]), None)
+    study = next(iter(found[CLAIMS[MAIN].experiment]), None)
     length = ends.first_length(study.arms) if study else None
     return ends.chart(study.arms, length) if study and length is not None else None
 
 
 def _notebooks(found: Mapping[str, Sequence[Study]], records: Path) -> list[Path]:
-    """The notebooks of experiments of which half of the arms have runs, and of a calibration."""
+    """The notebooks of experiments of which half of the arms have runs, and those whose metadata
+    say which records they need, where these are there.
+    """
     folder = in_project("notebooks")
     if not folder.is_dir():
         raise UserError(
@@ -201,20 +205,27 @@ def _notebooks(found: Mapping[str, Sequence[Study]], records: Path) -> list[Path
         for name, known in found.items()  # fewer arms are there because others train them too
         if any(len(one.arms) >= max(2, len(EXPERIMENTS[name].arms) / 2) for one in known)
     }
-    if (records / "calibration.json").is_file() and (records / "pilots").is_dir():
-        shown.add("10_nano_world")
-    return [path for path in sorted(folder.glob("[0-9]*.ipynb")) if path.stem in shown]
+    every = sorted(folder.glob("[0-9]*.ipynb"))
+    return [path for path in every if path.stem in shown or _has_its_records(path, records)]
+
+
+def _has_its_records(notebook: Path, records: Path) -> bool:
+    needs = read_notebook(notebook).metadata.get(KEY, {}).get("needs", ())
+    return bool(needs) and all((records / name).exists() for name in needs)
 
 
 def _executed(notebook: Path, records: Path, folder: Path) -> Page:
     """The page of a notebook, executed on nothing but these records."""
     print(f"executing {notebook.name}", file=sys.stderr, flush=True)
-    with tempfile.TemporaryDirectory(prefix="mcbench-") as kept, _environment(records):
-        output = Path(kept) / notebook.name
-        given = {"train": False, "runs_dir": str(Path(kept) / "runs")}
+    with ExitStack() as stack, _environment(records):
+        kept = Path(tempfile.mkdtemp(prefix="mcbench-"))
+        stack.callback(shutil.rmtree, kept)
+        output = kept / notebook.name
+        given = {"train": False, "runs_dir": str(kept / "runs")}
         try:
             run_notebook(notebook, given, output, quiet=True)
         except NotebookFailedError as error:
+            stack.pop_all()  # the message names the copy that failed
             raise UserError(f"no page of {notebook.name}: {error}") from error
         return page_of(
             read_notebook(output), notebook.stem, os.path.relpath(notebook.resolve(), folder)
@@ -237,8 +248,8 @@ def _environment(records: Path) -> Iterator[None]:
 
 def _entry(path: Path) -> Entry:
     """The index entry of any other page, under the title that it gives itself."""
-    title = re.search("<title>(.*?)</title>", path.read_text(encoding="utf-8"))
-    return Entry(path.name, unescape(title[1]) if title else path.stem)
+    title = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser").title
+    return Entry(path.name, title.get_text() if title else path.stem)
 
 
 # Any runs ----------------------------------------------------------------------------------------

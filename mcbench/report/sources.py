@@ -68,7 +68,10 @@ class Sources:
     @property
     def results(self) -> dict[str, Result]:
         """Of the claims about the studies, and about what is shown beside them."""
-        every = [self.studies, *([one] for one in self.beside.values())]
+        beside: dict[str, list[Study]] = {}
+        for one in self.beside.values():  # an experiment may be there at several scales
+            beside.setdefault(one.name, []).append(one)
+        every = [self.studies, *beside.values()]
         return {name: result for found in every for name, result in results_of(found).items()}
 
     @property

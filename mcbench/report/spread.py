@@ -63,15 +63,13 @@ def middles(edges: np.ndarray) -> np.ndarray:
     return (edges[1:] + edges[:-1]) / 2
 
 
-def length_by_outcome(
-    arm: str, records: Sequence[Record], limit: int | None = None, smoothing: int = SMOOTHING
-) -> Figure:
+def length_by_outcome(arm: str, records: Sequence[Record], limit: int | None = None) -> Figure:
     """One arm's lengths, right and wrong responses apart: median, 10th to 90th percentile."""
     figure = new_figure(arm_styles([arm])[arm].label, "Length (tokens)")
     for name, style in (("correct", RIGHT_STYLE), ("incorrect", WRONG_STYLE)):
         found = [distribution_curves({arm: records}, f"length/{name}_p{q}") for q in PERCENTILES]
         if all(found):
-            curves = [smooth(curve, smoothing) for (curve,) in found]
+            curves = [smooth(curve, SMOOTHING) for (curve,) in found]
             add_spread(figure, curves, style, f"{style.label}, ", 0.12)
     return with_limit(figure, limit)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from mcbench.claims import CLAIMS, STATES, Result
+from mcbench.claims.claim import EARLIER
 from mcbench.claims.margins import MARGINS
-from mcbench.claims.rules import HIGHER, INCONCLUSIVE, LOWER
-from mcbench.report.claims import Results, numbers, ours, papers
+from mcbench.claims.rules import HIGHER, INCONCLUSIVE, LOWER, MIXED
+from mcbench.report.claims import Results, asked_again, numbers, ours, papers
 from mcbench.report.page import Link
 from mcbench.report.paper import OTHERS, PAPER
 from mcbench.report.style import spoken
@@ -25,7 +27,7 @@ SHOWN_AS = {
 
 def decided_sentences(results: Results, count: int = 2, named: bool = False) -> list[str]:
     """The clearest claims of each state that decides, a sentence a state, each with its effect;
-    empty if nothing is decided.
+    empty if nothing is decided. What was asked again of the original's function stands back.
 
     Args:
         count: of claims a sentence.
@@ -33,7 +35,11 @@ def decided_sentences(results: Results, count: int = 2, named: bool = False) -> 
     """
     told = []
     for state, begins in SHOWN_AS.items():
-        found = [one for one in papers(results).values() if one.state == state]
+        found = [
+            one
+            for one in papers(results).values()
+            if one.state == state and not asked_again(one, results)
+        ]
         found.sort(key=lambda one: (one.p, one.claim.id))
         if found:
             clauses = (_with_effect(one, named) for one in found[:count])
@@ -42,16 +48,19 @@ def decided_sentences(results: Results, count: int = 2, named: bool = False) -> 
 
 
 def asked_sentence(results: Results, count: int = 2) -> str:
-    """Of our questions the largest effects, on pass rates if there are any; empty without."""
+    """Of our questions the largest effects, one each, on pass rates if there are any; empty
+    without.
+    """
     asked = [
-        part
-        for one in ours(results).values()
+        (name, part)
+        for name, one in ours(results).items()
         for part in one.parts
-        if one.claim.id != MAIN and part.state in (HIGHER, LOWER)
+        if name != MAIN and part.state in (HIGHER, LOWER)
     ]
-    asked = [part for part in asked if part.name.startswith("pass@1")] or asked
-    asked.sort(key=lambda part: -abs(part.estimate.value) / MARGINS[part.unit].value)
-    largest = asked[:count]
+    asked = [one for one in asked if one[1].name.startswith("pass@1")] or asked
+    asked.sort(key=lambda one: -abs(one[1].estimate.value) / MARGINS[one[1].unit].value)
+    of_each = {name: next(part for other, part in asked if other == name) for name, _ in asked}
+    largest = [*of_each.values()][:count]
     words = (f"{spoken(part.name)}, {_in_brackets(part.estimate, part.unit)}" for part in largest)
     return f"Asked by us, with the largest effects: {'; '.join(words)}." if largest else ""
 
@@ -68,7 +77,15 @@ def states_sentence(results: Results) -> str:
     return " ".join(filter(None, told))
 
 
-MAIN = "Q17"
+def again_sentence(results: Results) -> str:
+    """What became of claims that were asked again of the originals' functions; empty without."""
+    again = {one.claim.again for one in papers(results).values() if asked_again(one, results)}
+    counts = Counter(results[name].state for name in again)
+    told = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+    return f"Asked again with the originals' functions on fresh seeds: {told}." if told else ""
+
+
+(MAIN,) = (name for name, one in CLAIMS.items() if one.section == "main_claim")
 """Our question that is the paper's main claim; it was added after the runs."""
 
 
@@ -105,8 +122,8 @@ def main_claim(results: Results) -> str:
     )
     return (
         "The paper's main claim, that MicroCoder-GRPO ends highest, "
-        f"{seen} here (all averaged over tokens, {one.n_seeds} seeds, asked after the runs): "
-        f"{words}."
+        f"{seen} here (all over tokens, without T(D), {one.n_seeds} seeds, asked after the "
+        f"runs): {words}."
     )
 
 
@@ -115,9 +132,11 @@ def _with_effect(one: Result, named: bool) -> str:
     words = one.claim.claim.rstrip(".")
     begins_a_sentence = words[0].isupper() and (words[1:2].islower() or words.startswith("A "))
     words = words[0].lower() + words[1:] if begins_a_sentence else words
+    words += f", {EARLIER}" if one.claim.differs.startswith(EARLIER) else ""
     effect = _in_brackets(one.decisive.estimate, one.unit)
     name = re.sub(r" \([^()]*\)", "", spoken(one.decisive.name))
-    return f"{words} ({name}, {effect})" if named else f"{words} ({effect})"
+    effect = f"{name}, {effect}" if named else effect
+    return f"{words} ({'against it: ' if one.state == MIXED else ''}{effect})"
 
 
 def _in_brackets(found: Any, unit: str) -> str:
@@ -137,7 +156,7 @@ def _states_of(whose: str, found: Sequence[Result]) -> str:
     counts = {state: sum(one.state == state for one in found) for state in STATES}
     if counts[INCONCLUSIVE] == len(found):
         every = "claim is" if len(found) == 1 else f"{len(found)} claims is"
-        return f"None of the {whose} {every} decided by these runs."
+        return f"None of the {whose} {every} decided."
     counts[INCONCLUSIVE] -= waiting
     told = [f"{count} {state}" for state, count in counts.items() if count]
     told += [f"{waiting} without runs yet"] if waiting else []

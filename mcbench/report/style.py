@@ -78,6 +78,7 @@ def arm_styles(arms: Iterable[str]) -> dict[str, ArmStyle]:
 
 _IDS = re.compile(
     r"\barms? (?P<listed>\w[\w/]*(?:, \w[\w/]*)*)"
+    r"|(?<!from )\b(?P<first>\w+)(?= minus )|(?<= minus )(?P<second>\w+)"
     r"|\b(?P<one>\w+)(?= trained as )|(?<=trained as )(?P<other>\w+)"
     r"|\b(?P<alone>[a-z]+(?:_[a-z0-9]+)+)\b"
 )

@@ -19,13 +19,11 @@ import ipywidgets as widgets
 import numpy as np
 import pandas as pd
 
-from mcbench.claims.measurements import GRID
 from mcbench.experiments.study import Study
 from mcbench.grpo.generation import GenerationBatch
-from mcbench.grpo.temperature import select_temperature
-from mcbench.report.explain import Generation, raw_advantages, weighed
-from mcbench.report.spread import chosen_temperatures, grid_values
+from mcbench.report.explain import raw_advantages, weighed
 from mcbench.report.style import arm_styles, spoken
+from mcbench.runs.one_generation import Generation
 from mcbench.worlds import TASK_SETS, TASKS
 from mcbench.worlds.nano import MODEL_NAMES, model_path
 
@@ -162,13 +160,14 @@ def _stored(run: Any, step: int) -> Generation:
 _WIDE = {"description_width": "150px"}
 
 
-def _slider(kind: Any, value: float, description: str, **more: Any) -> Any:
+def slider(kind: Any, value: float, description: str, **more: Any) -> Any:
+    """A slider of ipywidgets in the look that all have here; ``more`` are its own options."""
     layout = widgets.Layout(width="460px")
     return kind(value, description=description, style=_WIDE, layout=layout, **more)
 
 
-def _view(controls: Sequence[Any], told: Callable[[], str]) -> widgets.VBox:
-    """The controls, and below them what is told of their values, anew at every change."""
+def view(controls: Sequence[Any], told: Callable[[], str]) -> widgets.VBox:
+    """The controls, and below them what is told of their values as HTML, anew at every change."""
     shown = widgets.HTML()
 
     def draw(change: Any = None) -> None:
@@ -180,7 +179,8 @@ def _view(controls: Sequence[Any], told: Callable[[], str]) -> widgets.VBox:
     return widgets.VBox([*controls, shown])
 
 
-def _nothing(text: str) -> widgets.VBox:
+def nothing(text: str) -> widgets.VBox:
+    """A sentence in place of controls."""
     return widgets.VBox([widgets.HTML(text)])
 
 
@@ -195,12 +195,12 @@ def what_if(what: Generation | Study) -> widgets.VBox:
         else dict(recorded_batches(what))
     )
     if not batches:
-        return _nothing("No run here stored a batch with its tokens.")
+        return nothing("No run here stored a batch with its tokens.")
     batch = widgets.Dropdown(options=list(batches), description="batch", style=_WIDE)
-    rho = _slider(widgets.FloatSlider, 0.2, "rho (mask_ratio)", min=0, max=1, step=0.05)
-    window = _slider(widgets.IntSlider, 16, "repeat_window", min=1, max=128)
+    rho = slider(widgets.FloatSlider, 0.2, "rho (mask_ratio)", min=0, max=1, step=0.05)
+    window = slider(widgets.IntSlider, 16, "repeat_window", min=1, max=128)
     reading = widgets.Dropdown(options=READINGS, description="reading (mask_when)", style=_WIDE)
-    seed = _slider(widgets.IntSlider, 0, "seed of the draw", min=0, max=20)
+    seed = slider(widgets.IntSlider, 0, "seed of the draw", min=0, max=20)
     kept: dict[str, Generation] = {}
 
     def told() -> str:
@@ -211,7 +211,7 @@ def what_if(what: Generation | Study) -> widgets.VBox:
         return _told(under(found, rho.value, window.value, reading.value, seed.value))
 
     only = [batch] if len(batches) > 1 else []
-    return _view([*only, rho, window, reading, seed], told)
+    return view([*only, rho, window, reading, seed], told)
 
 
 MOST_ROWS = 16  # cut responses that are listed
@@ -239,7 +239,7 @@ def verdicts_if(study: Study) -> widgets.VBox:
     all_seeds = sorted(
         {seed for runs in study.claimed.values() for of in runs.values() for seed in of}
     )
-    margins = _slider(
+    margins = slider(
         widgets.FloatSlider, 1.0, "margins, times", min=0.25, max=4, step=0.25,
         continuous_update=False,
     )  # fmt: skip
@@ -267,60 +267,4 @@ def verdicts_if(study: Study) -> widgets.VBox:
             f"Margins and seeds were fixed before the runs.</p>{rows.to_html(index=False)}"
         )
 
-    return _view([margins, seeds], told)
-
-
-def target_if(study: Study) -> widgets.VBox:
-    """Which temperature T(D) would take for another target D*, from the diversity that was measured
-    over temperature: before training, and at checkpoints where they were measured.
-    """
-    rows = [row for row in study.measurements if row["kind"] == GRID]
-    known = {**chosen_temperatures(study.arms), **grid_values(rows, "distinct_4")}
-    if not known:
-        return _nothing("No run here measured diversity over temperature.")
-    values = [d for seeds in known.values() for curve in seeds.values() for d in curve.values()]
-    target = _slider(
-        widgets.FloatSlider, float(np.median(values)), "target D* (Distinct-4)",
-        min=min(values), max=max(values), step=0.005, readout_format=".3f",
-    )  # fmt: skip
-    styles = arm_styles(known)
-
-    def told() -> str:
-        lines = []
-        for name, seeds in known.items():
-            for seed, curve in seeds.items():
-                choice = select_temperature(curve, target.value)
-                at = {"measured": styles[name].label, "seed": seed, "T": choice.temperature}
-                lines.append({**at, "D(T)": curve[choice.temperature], "reached": choice.reached})
-        table = pd.DataFrame(lines).round(3).to_html(index=False)
-        return f"<p><b>What if</b> the lowest T with D(T) of at least D* were taken:</p>{table}"
-
-    return _view([target], told)
-
-
-def limit_if(study: Study) -> widgets.VBox:
-    """What a lower length limit would have cut of the stored responses, by arm and step. What was
-    cut at a limit already cannot be lengthened.
-    """
-    stored = study.responses
-    if "length" not in stored.columns:
-        return _nothing("No responses are stored.")
-    longest = int(stored["length"].max())
-    limit = _slider(widgets.IntSlider, longest, "limit (tokens)", min=1, max=longest)
-    names = {arm: style.label for arm, style in arm_styles(study.arms).items()}
-    right_at = {arm: thresholds_of(runs[0])[0] for arm, runs in study.arms.items()}
-    right = (stored["reward"] >= stored["arm"].map(right_at)).to_numpy()
-
-    def told() -> str:
-        cut = ((stored["length"] > limit.value) | stored["truncated"].astype(bool)).to_numpy()
-        frame = pd.DataFrame(
-            {
-                "arm": stored["arm"].map(names), "step": stored["step"], "cut (%)": 100 * cut,
-                "right (%)": 100 * right,
-                "right within the limit (%)": 100 * (right & (stored["length"] <= limit.value)),
-            }
-        )  # fmt: skip
-        table = frame.groupby(["arm", "step"], sort=False).mean().round(1).to_html()
-        return f"<p><b>What if</b> no response had more than {limit.value} tokens:</p>{table}"
-
-    return _view([limit], told)
+    return view([margins, seeds], told)

@@ -12,12 +12,15 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mcbench.data.schema import Problem
 from mcbench.worlds.problems import more_tests
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 HELD_OUT = 0.25
 """Share of a problem's own tests that its reward does not see where no others can be made."""
@@ -88,13 +91,7 @@ class _Found:
     largest: float | None
 
 
-def watched(lines: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The columns that :func:`exploded` takes, of the lines of a run's updates."""
-    names = [name for name in WATCHED if any(name in line for line in lines)]
-    return {name: [line.get(name) for line in lines] for name in names}
-
-
-def exploded(*runs: Mapping[str, Any]) -> str:
+def exploded(*runs: Mapping[str, Any] | pd.DataFrame) -> str:
     """A sentence where a term of the loss exploded in a run, or in some of several seeds: how
     often, in which update first, how large. Empty where none did.
 
@@ -116,7 +113,7 @@ def exploded(*runs: Mapping[str, Any]) -> str:
     return f"exploding loss: {' and '.join(told)}{means}"
 
 
-def _explosions(run: Mapping[str, Any]) -> dict[str, _Found]:
+def _explosions(run: Mapping[str, Any] | pd.DataFrame) -> dict[str, _Found]:
     columns = {name: np.asarray(run[name], dtype=float) for name in WATCHED if name in run}
     absent = np.full(len(columns.get("step", ())), 0.0)
     kl, norms, loss = (columns.get(name, absent) for name in ("kl", "grad_norm", "loss"))

@@ -27,6 +27,7 @@ def trainer_arguments(config: Config, output: Path) -> Any:
     """
     batch = config.batch(processes_here())
     right_at, wrong_at = reward_thresholds(config.train_set, config.reward)
+    corrected = CORRECTION if config.backend.startswith("vllm") or config.sampler_noise else ()
     settings: dict[str, Any] = dict(
         output_dir=str(output),
         seed=config.seed,
@@ -40,7 +41,7 @@ def trainer_arguments(config: Config, output: Path) -> Any:
         correct_threshold=right_at,
         incorrect_threshold=wrong_at,
         bf16=config.precision == "bf16",
-        **{name: getattr(config, name) for name in (*CORRECTION, "sampler_noise")},
+        **{name: getattr(config, name) for name in ("sampler_noise", *corrected)},
         chat_template_kwargs=template_options(config.enable_thinking) or None,
         use_cpu=not torch.cuda.is_available() or "ACCELERATE_USE_CPU" in os.environ,
         ddp_find_unused_parameters=False,  # all are used; looking for others costs a traversal
@@ -63,9 +64,9 @@ def trainer_arguments(config: Config, output: Path) -> Any:
         disable_tqdm=True,
         dataloader_pin_memory=False,
         length_groups=config.length_groups,
+        shared_prefix=config.shared_prefix,
         stop_at_fence=config.stop_at_fence,
-        sample_unfinished=config.backend == "transformers"
-        and sharding_here() not in ("fsdp2", "zero3"),
+        sample_unfinished=config.backend == "transformers" and sharding_here() != "fsdp2",
         **sampler_arguments(config),
         **batch.trl_args(),
     )

@@ -73,32 +73,31 @@ def is_of_originals(config: Config) -> bool:
 
 def content(config: Config) -> dict[str, Any]:
     """What the run computes but for seed, model and data, as JSON has it."""
-    algorithm, temperature = _algorithm(config)
+    algorithm, staged = _algorithm(config)
     if not config.earlier and is_of_originals(config):
         algorithm["functions"] = "originals"
-    scale = config.of_parts("scale")
-    if temperature is not None:
-        scale["temperature"] = temperature
+    scale = config.of_parts("scale") | staged
     return {"profile": scale | _later(config), "algorithm": algorithm}
 
 
-def _algorithm(config: Config) -> tuple[dict[str, Any], float | None]:
-    """The settings of the algorithm; and in the place of ``temperature`` what acts, where stages or
-    a measurement have the say (None: it acts itself).
+def _algorithm(config: Config) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings of the algorithm; and what stands in the place of ``temperature`` and
+    ``max_completion_length`` where stages or a measurement have the say.
     """
     said = {**DEFAULTS, **config.algorithm()}
     if said["epsilon_high"] is None:
         said["epsilon_high"] = said["epsilon"]
     if said.pop("mask_truncated_completions"):  # TRL's own name of the same
         said["truncation_mask"] = "all"
-    if not said["beta"]:
+    if said["truncation_mask"] == "conditional" and said["mask_ratio"] == 0:
+        said["truncation_mask"] = DEFAULTS["truncation_mask"]
+    in_reward = said.get("kl_target") is not None
+    if not said["beta"] or in_reward:
         said["use_bias_correction_kl"] = False  # of a term that is not there
+    if in_reward and not config.earlier:
+        said["kl_estimator"] = ABOUT["kl_estimator"].run
     _without_idle_clip(said)
-    temperature = _temperature(config, said)
-    if "length_stages" in said:
-        said["length_stages"] = _steps_of(said["length_stages"])
-        if said["length_stages"] == [[0, config.max_completion_length]]:
-            del said["length_stages"]
+    staged = _temperature(config, said) | _length(said)
     idle = _idle(config, said)
     found = {
         name: value
@@ -108,7 +107,7 @@ def _algorithm(config: Config) -> tuple[dict[str, Any], float | None]:
     }
     if said["truncation_mask"] != "conditional" and said["repeat_rule"] == DEFAULTS["repeat_rule"]:
         del found["repeat_rule"]  # another one shows in what is logged of repetitions
-    return found, temperature
+    return found, staged
 
 
 def _without_idle_clip(said: dict[str, Any]) -> None:
@@ -142,21 +141,34 @@ def _idle(config: Config, said: Mapping[str, Any]) -> set[str]:
     return {name for names, does in acts.items() if not does for name in names}
 
 
-def _temperature(config: Config, said: dict[str, Any]) -> float | None:
+def _temperature(config: Config, said: dict[str, Any]) -> dict[str, Any]:
     """See :func:`_algorithm`; stages that never change are a temperature."""
     if config.temperature_target_diversity or config.temperature_target_entropy:
-        return 1.0
-    if "temperature_stages" not in said:
-        return None
-    stages = said["temperature_stages"] = _steps_of(said["temperature_stages"])
-    if not stages or not _are_pairs(stages):
-        return None
-    if stages[0][0] == 0:
-        if len(stages) == 1:
-            del said["temperature_stages"]
-            return float(stages[0][1])
-        return 1.0
-    return None
+        return {"temperature": 1.0}
+    stages = _from_the_start(said, "temperature_stages")
+    if not stages:
+        return {}
+    return {"temperature": float(stages[0][1]) if len(stages) == 1 else 1.0}
+
+
+def _length(said: dict[str, Any]) -> dict[str, Any]:
+    """The same of lengths: in the place of the limit stands the last one."""
+    stages = _from_the_start(said, "length_stages")
+    return {"max_completion_length": int(stages[-1][1])} if stages else {}
+
+
+def _from_the_start(said: dict[str, Any], name: str) -> list[list[Any]]:
+    """The stages of that name where the first one is the run's start; else none. A single one is
+    no stage, and is taken from what is ``said``.
+    """
+    if name not in said:
+        return []
+    stages = said[name] = _steps_of(said[name])
+    if not stages or not _are_pairs(stages) or stages[0][0] != 0:
+        return []
+    if len(stages) == 1:
+        del said[name]
+    return list(stages)
 
 
 def _are_pairs(stages: Any) -> bool:

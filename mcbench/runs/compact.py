@@ -3,10 +3,10 @@
 A parquet table with two columns, ``table`` and ``row``. Rows of the tables ``meta`` and ``eval``
 are JSON lines as the run recorded them, reals with six digits. A row of ``column`` is what all
 updates logged under one name, reals with four digits (times three): about half of what lines would
-take. What only grows stands as differences, and the hour of each update is left out. ``sample`` are
-a few whole groups of the stored responses: the first :data:`SAMPLE_GROUPS` prompts of the first, a
-middle and the last generation, chosen without a look at what they hold. Equal records give equal
-bytes.
+take. What only grows stands as differences; the hour of each update is left out, and so are TRL's
+seconds of an update where the recorder's are there. ``sample`` are a few whole groups of the stored
+responses: the first :data:`SAMPLE_GROUPS` prompts of the first, a middle and the last generation,
+chosen without a look at what they hold. Equal records give equal bytes.
 
 What evaluations know of their problems beside the passes is the same for all runs of an experiment
 and stands beside them: ``problems-DIGEST.json``, without which a record cannot be read.
@@ -71,7 +71,7 @@ def write_compact(
     # Statistics and dictionaries would hold the longest rows again, whole.
     pq.write_table(
         table, data, compression="zstd", compression_level=19, write_statistics=False,
-        use_dictionary=False,
+        use_dictionary=False, store_schema=False,
     )  # fmt: skip
     for name, text in problems.items():
         if not (path.parent / name).exists():
@@ -92,7 +92,10 @@ def _rounded(value: Any, digits: int = 6) -> Any:
 def _columns(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """By name what the lines hold, and which lines where not all do."""
     found: list[dict[str, Any]] = []
-    for name in dict.fromkeys(name for line in lines for name in line if name != "time"):
+    names = dict.fromkeys(name for line in lines for name in line if name != "time")
+    if "time/step_s" in names:
+        names.pop("step_time", None)
+    for name in names:
         at = [i for i, line in enumerate(lines) if name in line]
         values = [lines[i][name] for i in at]
         if name in _GROWING:

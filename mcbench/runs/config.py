@@ -123,6 +123,9 @@ class Config(Algorithm):
     length_groups: Positive = _execution(
         "batch", 1, "passes by length that a forward pass is divided into, for less padding"
     )
+    shared_prefix: bool = _execution(
+        "batch", False, "a forward pass reads each of its prompts once, for all their responses"
+    )
 
     steps: Positive = _setting("optimisation", ..., "optimizer updates of the whole run")
     learning_rate: Real = _setting("optimisation", ..., "after the warm-up")

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcbench.data.benchmarks import is_benchmark, open_benchmark
+from mcbench.data.benchmarks import check_window, is_benchmark, open_benchmark
 from mcbench.errors import UserError
 from mcbench.files import digest, make_writable, write_atomic, write_json
 from mcbench.runs.evaluate import Problems, check_request, evaluate, select_problems
@@ -81,6 +81,7 @@ def evaluate_request(
     for name, value in (("limit", limit), ("batch-size", batch_size), ("workers", workers)):
         if value is not None and value < 1:
             raise UserError(f"--{name} must be at least 1, got {value}")
+    check_window(start, end)
     if output:
         make_writable(Path(output).parent, "the folder of --output,")  # before the work
     location = model_location(model)  # first: the most likely mistake

@@ -96,7 +96,7 @@ class HeldOut:
         """
         config = self.config
         engine = config.backend != "transformers"
-        if not (self.is_main or engine or sharding_here() in ("fsdp2", "zero3")):
+        if not (self.is_main or engine or sharding_here() == "fsdp2"):
             return []
         problems = self.part if small else self.problems
         settings: dict[str, Any] = {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 from mcbench.errors import UserError
+from mcbench.files import unpack_json
 
 
 def in_project(path: str | Path) -> Path:
@@ -48,6 +48,6 @@ def committed_record(name: str) -> Any:
     """
     path = next((one / name for one in committed_records() if (one / name).is_file()), None)
     try:
-        return json.loads(path.read_text(encoding="utf-8")) if path else None
-    except ValueError as error:
+        return unpack_json(path) if path else None
+    except (OSError, ValueError) as error:
         raise UserError(f"{path} is damaged: {error}") from None

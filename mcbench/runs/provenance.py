@@ -78,11 +78,5 @@ def processes_here() -> int:
 
 
 def sharding_here() -> str:
-    """What is divided over the processes of the run that this process belongs to: none, fsdp2,
-    zero2 or zero3.
-    """
-    if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true":
-        return "fsdp2"
-    if os.environ.get("ACCELERATE_USE_DEEPSPEED", "").lower() == "true":
-        return "zero3" if os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE") == "3" else "zero2"
-    return "none"
+    """What is divided over the processes of the run that this process belongs to: none or fsdp2."""
+    return "fsdp2" if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true" else "none"

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pandas as pd
 from accelerate import PartialState
 from transformers import TrainerCallback
 
 from mcbench.files import plain, read_lines
-from mcbench.runs.alarm import WATCHED, exploded, warning, watched
+from mcbench.runs.alarm import WATCHED, exploded, warning
 from mcbench.runs.config import Config
 from mcbench.runs.distributions import distributions
 from mcbench.runs.say import Say, clock
@@ -96,7 +97,7 @@ class Recorder(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if state.global_step == self.config.steps:
-            args.save_only_model = True  # nothing resumes from the end
+            control.should_save = False  # nothing resumes from the end: the model alone is kept
         if state.global_step % self.config.generation_period == 0:
             self._add_ratios()
         now = time.perf_counter()
@@ -212,7 +213,7 @@ class Recorder(TrainerCallback):
         """
         if self._exploded and not at_end:
             return
-        if told := exploded(watched(self._watched)):
+        if told := exploded(pd.DataFrame(self._watched)):
             self._exploded = True
             self.say(f"[{self.label}] {told}")
 

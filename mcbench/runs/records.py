@@ -7,12 +7,14 @@ named itself must hold one.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from mcbench.errors import UserError
+from mcbench.grpo.temperature import Choice
 from mcbench.runs.compact import read_compact
 from mcbench.runs.store import RunRecord, RunStore, read_run
 
@@ -70,36 +72,74 @@ def _say(reason: str) -> None:
     print(f"left out: {reason}", file=sys.stderr, flush=True)
 
 
-# What readers take for granted of a line of steps.jsonl and evals.jsonl.
-_LINE: dict[str, Any] = {"step": int}
+# What readers take for granted of a line of evals.jsonl, and what where it is there.
 _EVALUATION: dict[str, Any] = {
+    "step": int,
     "max_completion_length": int,
     "pass_at_1": int | float,
     "mean_length": int | float,
     "per_problem": list,
 }
+_TOLD: dict[str, Any] = {"temperature": int | float, "attempts": int, "parts": dict}
+_OF_PROBLEM = {"id", "form", "difficulty", "kind"}
 # Of run.json, where they are known.
 _FACTS: dict[str, Any] = {
     **dict.fromkeys(("versions", "hardware", "processes", "sandbox"), dict),
     **dict.fromkeys(("started", "ended"), int | float),
     **dict.fromkeys(("commit", "diff_hash", "data_hash", "error"), str),
     "resumes": int,
+    "temperature_choice": dict,
 }
 
 
 def _check(record: RunRecord) -> None:
     """Refuses what was read and is no record of a run that this version knows."""
     check_meta(record.meta, record.path)
-    lines = [*((line, _LINE) for line in record.step_lines)]
-    lines += [(line, _LINE | _EVALUATION) for line in record.eval_lines]
-    for line, kinds in lines:
-        for name, kind in kinds.items():
-            if not isinstance(line.get(name), kind):
-                raise UserError(f"{record.path} is no record of a run: a line has no {name}")
+    told = [*map(step_fault, record.step_lines), *map(evaluation_fault, record.eval_lines)]
+    if fault := next(filter(None, told), ""):
+        raise UserError(f"{record.path} is no record of a run: {fault}")
     try:
         assert record.config
     except UserError as error:
         raise UserError(f"{record.path} is {error}") from error
+
+
+def step_fault(line: Mapping[str, Any]) -> str:
+    """What makes a line of steps.jsonl none of ours; empty where it is one."""
+    if not isinstance(line.get("step"), int):
+        return "a line has no step"
+    if {*map(type, line.values())} <= {int, float, bool, NoneType}:
+        return ""
+    for name, value in line.items():
+        listed = isinstance(value, list) and name.startswith("histogram/")
+        if not (listed or isinstance(value, int | float | None)):
+            return f"{name} of step {line['step']} is no number"
+    return ""
+
+
+def evaluation_fault(line: Mapping[str, Any]) -> str:
+    """The same of a line of evals.jsonl."""
+    for name, kind in _EVALUATION.items():
+        if not isinstance(line.get(name), kind):
+            return f"a line has no {name}"
+    for name, kind in _TOLD.items():
+        if name in line and not isinstance(line[name], kind):
+            return f"{name} of an evaluation is {line[name]!r}"
+    if not _are_counts(line["per_problem"]):
+        return "an evaluation does not say how often its problems were passed"
+    return ""
+
+
+def _are_counts(rows: Sequence[Any]) -> bool:
+    try:
+        return all(
+            type(row["passes"]) is type(row["attempts"]) is int
+            and 0 <= row["passes"] <= row["attempts"]
+            and row.keys() >= _OF_PROBLEM
+            for row in rows
+        )
+    except (TypeError, KeyError):  # no mapping, or not all of the names
+        return False
 
 
 def check_meta(meta: Any, path: Path) -> None:
@@ -112,6 +152,14 @@ def check_meta(meta: Any, path: Path) -> None:
     for name, kind in _FACTS.items():
         if not isinstance(meta.get(name), kind | None):
             raise UserError(f"{path} is no record of a run: its {name} is {meta[name]!r}")
+    if choice := meta.get("temperature_choice"):
+        try:
+            if not {float(t): float(d) for t, d in Choice(**choice).measured.items()}:
+                raise ValueError("it measured nothing")
+        except (TypeError, ValueError, AttributeError) as error:
+            raise UserError(
+                f"{path} is no record of a run: its temperature_choice is none: {error}"
+            ) from error
 
 
 def records_at(path: Path) -> list[Path]:

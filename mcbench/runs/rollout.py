@@ -30,7 +30,7 @@ def training_rollout(
             ids = trainer.respond(list(contexts), limit, trainer.temperature)
             trace = trainer.trace
             if trace is None:
-                raise UserError("feedback needs whole weights in each process: no fsdp2, no zero3")
+                raise UserError("feedback needs whole weights in each process: no fsdp2")
             known = (one.tolist() for one in trace.log_probs), (e.tolist() for e in trace.entropies)
             return list(zip(ids, *known, strict=True))
 
@@ -39,9 +39,9 @@ def training_rollout(
         played = play(environment, asked, sample, trainer.processing_class, limit)
         episodes = played.episodes
         trainer.trace = Trace(
-            *([torch.tensor(getattr(one, name)) for one in episodes]
-              for name in ("log_probs", "entropies"))
-        )  # fmt: skip
+            [torch.tensor(one.log_probs) for one in episodes],
+            [torch.tensor(one.entropies) for one in episodes],
+        )
         trainer.log_of_batch({f"time/rollout_{n}_s": s for n, s in played.seconds.items()})
         return {
             "prompt_ids": [one.prompt for one in episodes],

@@ -211,9 +211,7 @@ def weights_at_hand(trainer: Any) -> Iterator[tuple[Any, bool]]:
     """The trainer's model as ``generate`` takes it, and whether its weights are divided over the
     processes, all of which must then generate together.
     """
-    state = trainer.accelerator.state
-    fsdp = getattr(state, "fsdp_plugin", None) is not None
-    if not fsdp and getattr(state.deepspeed_plugin, "zero_stage", 0) != 3:
+    if getattr(trainer.accelerator.state, "fsdp_plugin", None) is None:
         yield trainer.accelerator.unwrap_model(trainer.model), False
         return
     with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:

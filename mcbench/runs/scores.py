@@ -65,6 +65,23 @@ class EvalResult:
         return row if self.parts else {name: row[name] for name in row if name != "parts"}
 
 
+def accuracy_by_step(lines: Iterable[Mapping[str, Any]], temperature: float) -> dict[int, float]:
+    """pass@1 by update, of a run's evaluations as its record has them: at the shortest length that
+    was evaluated, the training length, at the run's own temperature and on the problems that were
+    asked first, which are all.
+    """
+    known = [line for line in lines if line.get("pass_at_1") is not None]
+    shortest = min((line["max_completion_length"] for line in known), default=0)
+    known = [
+        line
+        for line in known
+        if line["max_completion_length"] == shortest
+        and line.get("temperature") in (None, temperature)
+    ]
+    first = known[0].get("dataset_hash") if known else None
+    return {one["step"]: one["pass_at_1"] for one in known if one.get("dataset_hash") == first}
+
+
 @dataclass(frozen=True)
 class Score:
     """pass@k in [0, 1], mean over problems, with its 95 % interval."""

@@ -36,20 +36,6 @@ if TYPE_CHECKING:
 
 INTERRUPTED = "interrupted"  # a state, and the reason of it
 _COMPLETE = "COMPLETE"
-_TRAINING_STATE = (
-    "optimizer*",
-    "pytorch_model_fsdp*",  # FSDP and DeepSpeed write the state in more files
-    "global_step*",
-    "latest",
-    "zero_to_fp32.py",
-    "scheduler.*",
-    "rng_state*",
-    "scaler.*",
-    "trainer_state.json",
-    "training_args.bin",
-    "README.md",
-    _COMPLETE,
-)
 
 
 class Run:
@@ -106,9 +92,15 @@ class Run:
             What there is to say of a lock that was another machine's.
 
         Raises:
-            UserError: another process trains this run.
+            UserError: another process trains this run, or the folder cannot be written.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"runs cannot be kept in {self.path.parent} ({error.strerror}); name a folder that "
+                "can be written: --runs-dir DIR, of a notebook and of compare runs_dir"
+            ) from error
         taken_over = self.lock.acquire()
         for path in self.path.glob(".*.tmp"):  # what a killed process was about to put in place
             path.unlink()
@@ -129,7 +121,11 @@ class Run:
         return taken_over
 
     def finish(self, ended: float) -> None:
-        """Mark the run as finished at ``ended`` (seconds since 1970) and release the lock."""
+        """Mark the run as finished at ``ended`` (seconds since 1970) and release the lock; nothing
+        resumes from its checkpoints any more.
+        """
+        for _, path in self._checkpoint_dirs():
+            shutil.rmtree(path)
         self.note(ended=ended, state="finished", error=None)
         self.lock.release()
 
@@ -219,13 +215,17 @@ class Run:
         return max(whole, default=None)
 
     def _checkpoint_dirs(self) -> list[tuple[int, Path]]:
-        found = self.checkpoints.glob("checkpoint-*")
-        return sorted((int(path.name.partition("-")[2]), path) for path in found)
+        return _numbered(self.checkpoints, "checkpoint-*")
 
     @property
     def final_model(self) -> Path:
-        """The trained model; exists once the last update is made."""
+        """The trained model; exists once it is whole."""
         return self.checkpoints / "final"
+
+    @property
+    def new_model(self) -> Path:
+        """Where the trainer writes it before that."""
+        return self.checkpoints / "new"
 
     def delete(self) -> None:
         """Remove the run and everything it recorded.
@@ -245,31 +245,36 @@ class Run:
         """
         for name in ("steps.jsonl", "evals.jsonl"):
             keep_lines(self.path / name, lambda record: record["step"] <= step)
-        for path in (self.path / "completions").glob("step_*"):
-            if path.suffix == ".tmp" or int(path.stem.partition("_")[2]) > step:
+        for other, path in _numbered(self.path / "completions", "step_*"):
+            if path.suffix == ".tmp" or other > step:
                 path.unlink()
         for other, path in self._checkpoint_dirs():
             if other > step or not (path / _COMPLETE).exists():
                 shutil.rmtree(path)
 
-    def keep_final_model(self, step: int, half: bool = False) -> None:
-        """Turn the last checkpoint into the final model: weights and tokenizer only.
+    def keep_final_model(self, half: bool = False) -> None:
+        """Declare the model that the trainer wrote the final one: weights and tokenizer only.
 
         Args:
             half: store float32 weights in bf16, as what was trained in bf16 is used.
         """
-        last = self.checkpoints / f"checkpoint-{step}"
-        for pattern in _TRAINING_STATE:
-            for path in last.glob(pattern):
-                if path.name != _COMPLETE:
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+        new = self.new_model
+        for name in ("training_args.bin", "README.md"):  # an adapter's card is a blank form
+            (new / name).unlink(missing_ok=True)
         if half:
-            for path in last.glob("*.safetensors"):
+            for path in new.glob("*.safetensors"):
                 _in_bf16(path)
-            about = json.loads((last / "config.json").read_text())
-            write_json(last / "config.json", {**about, "dtype": "bfloat16"})
-        last.replace(self.final_model)
-        (self.final_model / _COMPLETE).unlink(missing_ok=True)
+            about = json.loads((new / "config.json").read_text())
+            write_json(new / "config.json", {**about, "dtype": "bfloat16"})
+        new.replace(self.final_model)
+
+
+def _numbered(folder: Path, pattern: str) -> list[tuple[int, Path]]:
+    """What lies in a folder under names that end with a number, in order; what a person puts beside
+    it, such as a copy, is not ours.
+    """
+    named = ((path.stem[len(pattern.partition("*")[0]) :], path) for path in folder.glob(pattern))
+    return sorted((int(number), path) for number, path in named if number.isdecimal())
 
 
 def _in_bf16(path: Path) -> None:
@@ -378,23 +383,18 @@ class RunRecord:
         """
         return {line["step"]: line for line in self.step_lines if ADVANTAGE in line}
 
-    @property
-    def has_all_responses(self) -> bool:
-        """Whether whole generations are stored, not only a few samples."""
-        return (self.path / "completions").is_dir()
-
     def completion_steps(self) -> list[int]:
         """The updates that began a generation of which responses are stored."""
         if self.sample_lines:
             return sorted({line["step"] for line in self.sample_lines})
-        found = (self.path / "completions").glob("step_*.parquet")
-        return sorted(int(path.stem.partition("_")[2]) for path in found)
+        return [step for step, _ in _numbered(self.path / "completions", "step_*.parquet")]
 
     def completions(self, step: int) -> pd.DataFrame:
         """The stored responses of the generation that ``step`` began.
 
         Raises:
-            UserError: none are stored for that step; the message names the steps there are.
+            UserError: none are stored for that step; the message names the steps there are. Or
+                their file is damaged.
         """
         import pandas as pd
 
@@ -405,7 +405,12 @@ class RunRecord:
             )
         if self.sample_lines:
             return pd.DataFrame([line for line in self.sample_lines if line["step"] == step])
-        return pd.read_parquet(Run(self.path).completions_path(step))
+        path = Run(self.path).completions_path(step)
+        try:
+            return pd.read_parquet(path)
+        except ValueError as error:  # of pyarrow
+            reason = " ".join(str(error).split())
+            raise UserError(f"{path} is damaged, delete it to go on without: {reason}") from error
 
 
 def read_run(path: str | Path) -> RunRecord:

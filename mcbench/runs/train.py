@@ -250,10 +250,6 @@ class _Session:
                 if self.is_main:
                     self.run.note(sandbox=evaluator.isolation)
                 self._update(done, checkpoint[1] if checkpoint else None)
-        if self.is_main and not self.run.final_model.exists():
-            # Adapters stay as they are: they are small, and are added to float32 weights.
-            half = self.config.precision == "bf16" and self.config.lora_rank is None
-            self.run.keep_final_model(steps, half)
 
     def _update(self, done: int, checkpoint: Path | None) -> None:
         set_seed(self.config.seed)
@@ -264,6 +260,12 @@ class _Session:
         trainer.add_callback(self.recorder)
         trainer.on_generation = partial(self._on_generation, trainer)
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        trainer.save_model(str(self.run.new_model))
+        PartialState().wait_for_everyone()
+        if self.is_main:
+            # Adapters stay as they are: they are small, and are added to float32 weights.
+            half = self.config.precision == "bf16" and self.config.lora_rank is None
+            self.run.keep_final_model(half)
 
     def _on_generation(self, trainer: Any, batch: Any) -> None:
         if trainer.stages.choice is not None:

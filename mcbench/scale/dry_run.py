@@ -16,7 +16,7 @@ from mcbench.runs.trend import stretches
 from mcbench.scale.estimate import Estimate, estimate, gib
 from mcbench.scale.launch import Launch, launch
 from mcbench.scale.machine import Machine, gpu_here, known_gpu, processor_here
-from mcbench.scale.pace import Pace, measured_pace, most_seconds, recorded_pace
+from mcbench.scale.pace import Pace, measured_pace, most_seconds, pace_of, timed
 
 # Where a GPU profile is looked at without one: one GPU of either size, and a node.
 _SMALL, _LARGE, _NODE = "H100-80GB", "H200-141GB", 8
@@ -59,9 +59,9 @@ def dry_run(
     yield from estimate_lines(config, chosen, arguments)
     if measure:
         yield f"timing updates here, for at most {most_seconds(config):.0f} s"
-        yield from _by_pace(config, measured_pace(config))
-    elif pace := recorded_pace(config, runs_dir):
-        yield from _by_pace(config, pace)
+        yield _by_pace(config, measured_pace(config))
+    elif pace := pace_of(config, timed(runs_dir)):
+        yield f"{_by_pace(config, pace)} in {runs_dir}"
     else:
         yield (
             f"time: not known, as {runs_dir} has no finished run of {config.profile} with this "
@@ -71,8 +71,8 @@ def dry_run(
         yield f"command: {chosen.shown(arguments)}"
 
 
-def _by_pace(config: Config, pace: Pace) -> Iterator[str]:
-    yield (
+def _by_pace(config: Config, pace: Pace) -> str:
+    return (
         f"time {clock(config.steps * pace.seconds)} = {config.steps} updates x "
         f"{pace.seconds:,.2f} s, {pace.source}"
     )

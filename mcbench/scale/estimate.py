@@ -16,7 +16,7 @@ from mcbench.runs.problems import load_problems, model_location, prompt_for
 from mcbench.runs.resolve import resolve
 from mcbench.scale.machine import GIB, GPUS, Machine, gpu_here, known_gpu
 
-SHARDINGS = ("none", "zero2", "zero3", "fsdp2")
+SHARDINGS = ("none", "fsdp2")
 OWN_MEMORY = ("transformers", "vllm_server")  # backends that are given no share of the GPU
 ADAM_BYTES = 8  # two float32 moments
 # Where a GPU's memory is not all there is to have: fragments, and what libraries hold.
@@ -61,8 +61,7 @@ def estimate(
 
     Args:
         processes: one a device.
-        sharding: what the processes divide: ``none``, ``zero2`` (gradients and moments), ``zero3``
-            or ``fsdp2`` (weights too).
+        sharding: what the processes divide: ``none``, or ``fsdp2`` (weights, gradients, moments).
 
     Raises:
         UserError: an unknown sharding, a model whose size is not known, an engine for GPUs on a
@@ -82,23 +81,22 @@ def estimate(
     size = size_of(model, rank)
     prompt = longest_prompt(model, config.train_set, config.prompt_style)
     prompt = min(prompt, config.max_prompt_length or prompt)
-    over = processes if sharding in ("zero3", "fsdp2") else 1
-    states_over = processes if sharding != "none" else 1
+    over = processes if sharding == "fsdp2" else 1
     referring = (config.beta or 0.0) > 0 and not rank
     kept = {
         "base": machine.base_memory,
         "weights": 4 * (size.parameters + (size.trained if rank else 0)) / over,
-        "optimizer": ADAM_BYTES * size.trained / states_over,
+        "optimizer": ADAM_BYTES * size.trained / over,
         "reference": 4 * size.parameters / over * referring,
     }
     length = config.max_completion_length
     work = Pass(
         model, rank, config.per_device_batch_size, prompt, length, config.length_groups,
-        config.gradient_checkpointing, bf16, copied=over == 1,
+        config.gradient_checkpointing, bf16, over == 1, config.shared_prefix,
     )  # fmt: skip
     update = update_bytes(work) + (2 * 4 * size.layer if over > 1 else 0)  # two gathered layers
     copies = 2 if processes > 1 and sharding == "none" else 1
-    passing = {"gradients and update": copies * 4 * size.trained / states_over + update}
+    passing = {"gradients and update": copies * 4 * size.trained / over + update}
     if referring and over > 1:  # TRL shards a reference as one unit, gathered to score a batch
         passing["reference gathered and scoring"] = (2 if bf16 else 4) * size.parameters + update
     share = None

@@ -22,7 +22,7 @@ from mcbench.runs.store import RunRecord, RunStore, read_run
 from mcbench.scale.estimate import Estimate, estimate, gib, where_it_fits
 from mcbench.scale.machine import gpu_here, of_driver, visible_gpus
 from mcbench.scale.measure import architecture, on_this_machine, random_model
-from mcbench.scale.process import Ended, Task, follow, start
+from mcbench.scale.process import Ended, RunJob, follow, start
 from mcbench.worlds.tokenizer import load_tokenizer
 
 STEPS = 4  # two generations: one before it is killed, one after
@@ -104,7 +104,7 @@ def train_twice(
     Raises:
         UserError: the run ended in another way; the message has its last line.
     """
-    task = Task("doctor", config.run_id, config.to_text(), folder, devices=devices)
+    task = RunJob("doctor", config.run_id, config.to_text(), folder, devices=devices)
     run = RunStore(folder).run(config)
     for attempt in (1, 2):
         process = start(task)

@@ -3,8 +3,8 @@
 ``mcbench train ... --launch CONFIG`` runs accelerate's launcher in its own process; every process
 that it starts executes ``mcbench train`` with the same configuration, and the main one writes the
 record. Whatever ends one of them ends all, and the record says which went first and why; the same
-command resumes from the last checkpoint. On several machines the command is given on each, with its
-``--machine-rank``; all of them must see the same folder of runs.
+command resumes from the last checkpoint. On several machines accelerate's own command is given on
+each (:func:`train_here` is one of its processes); all of them must see the same folder of runs.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcbench.errors import UserError
 from mcbench.files import read_data
 from mcbench.runs.config import Config
+from mcbench.runs.provenance import processes_here, sharding_here
 from mcbench.runs.store import INTERRUPTED, Run, RunStore
 from mcbench.runs.trend import stretches
 from mcbench.scale.estimate import check_memory, with_engine_memory
@@ -34,7 +34,7 @@ from mcbench.scale.process import (
     PARENT,
     REFUSED,
     Ended,
-    Task,
+    RunJob,
     follow,
     how_it_ended,
     start,
@@ -43,11 +43,10 @@ from mcbench.scale.process import (
 if TYPE_CHECKING:
     from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
-Sharding = Literal["none", "fsdp2", "zero2", "zero3"]
+Sharding = Literal["none", "fsdp2"]
 
 _SHIPPED = Path(__file__).with_name("launch_configs")
 LAUNCH_CONFIGS: dict[str, Path] = {path.stem: path for path in sorted(_SHIPPED.glob("*.yaml"))}
-DEFAULT_PORT = 29500
 _SEEN_WITHIN_S = 10  # the launcher looks ten times a second, on a machine that may be busy
 
 
@@ -55,38 +54,16 @@ _SEEN_WITHIN_S = 10  # the launcher looks ten times a second, on a machine that 
 class Launch:
     """An accelerate configuration and where its processes run.
 
-    ``processes`` counts those of all ``machines`` together. ``main_address`` is "HOST:PORT" of the
-    machine of rank 0, needed where there are several.
-
     Raises:
-        UserError: a configuration that is none, or numbers that do not fit.
+        UserError: a configuration that is none, or no process.
     """
 
     config: Path
     processes: int
-    machines: int = 1
-    machine_rank: int = 0
-    main_address: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("processes", "machines"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.processes % self.machines:
-            raise UserError(
-                f"{self.processes} processes cannot be divided evenly over {self.machines} "
-                "machines; --processes counts those of all machines"
-            )
-        if not 0 <= self.machine_rank < self.machines:
-            raise UserError(
-                f"machine rank must be between 0 and {self.machines - 1}, got {self.machine_rank}"
-            )
-        if self.machines > 1 and self.main_address is None:
-            raise UserError(
-                "several machines need --main-address HOST:PORT, an address of the machine with "
-                "rank 0 that all of them reach"
-            )
-        _host_and_port(self.main_address or "localhost")
+        if self.processes < 1:
+            raise UserError(f"processes must be at least 1, got {self.processes}")
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -108,14 +85,9 @@ class Launch:
             if version == 2:
                 return "fsdp2"
             raise UserError(f"{self.config} asks for FSDP version {version}; 2 is supported")
-        if kind == "DEEPSPEED":
-            stage = (self.settings.get("deepspeed_config") or {}).get("zero_stage")
-            if stage in (2, 3):
-                return "zero2" if stage == 2 else "zero3"
-            raise UserError(f"{self.config} asks for ZeRO stage {stage}; 2 and 3 are supported")
         raise UserError(
             f"{self.config}: distributed_type {kind!r} is not supported; allowed: MULTI_GPU, FSDP, "
-            "DEEPSPEED, NO"
+            "NO"
         )
 
     @property
@@ -130,15 +102,9 @@ class Launch:
 
     def command(self, arguments: Sequence[str]) -> list[str]:
         """The command for ``mcbench train`` with these arguments."""
-        host, port = _host_and_port(self.main_address or "localhost")
         command = [sys.executable, "-m", "accelerate.commands.launch"]
-        command += ["--config_file", str(self.config)]
-        command += ["--num_processes", str(self.processes), "--num_machines", str(self.machines)]
-        if self.machines == 1:
-            command += ["--main_process_port", "0"]  # any free one, so that launches do not meet
-        else:
-            command += ["--machine_rank", str(self.machine_rank)]
-            command += ["--main_process_ip", host, "--main_process_port", str(port)]
+        command += ["--config_file", str(self.config), "--num_processes", str(self.processes)]
+        command += ["--main_process_port", "0"]  # any free one, so that launches do not meet
         return [*command, "-m", "mcbench", "train", *arguments]
 
     def shown(self, arguments: Sequence[str]) -> str:
@@ -147,18 +113,12 @@ class Launch:
         return " ".join([*variables, shlex.join(self.command(arguments))])
 
 
-def launch(
-    name: str,
-    processes: int | None = None,
-    machines: int = 1,
-    machine_rank: int = 0,
-    main_address: str | None = None,
-) -> Launch:
+def launch(name: str, processes: int | None = None) -> Launch:
     """The launch of a shipped configuration or of a file.
 
     Args:
         name: one of :data:`LAUNCH_CONFIGS`, or the path of an accelerate configuration.
-        processes: of all machines together; those of the configuration where None.
+        processes: those of the configuration where None.
 
     Raises:
         UserError: an unknown name, a file that is no configuration, or numbers that do not fit.
@@ -169,14 +129,20 @@ def launch(
             f"unknown launch configuration {name!r}; allowed: {', '.join(LAUNCH_CONFIGS)}, or the "
             "path of an accelerate configuration file"
         )
-    if processes is None:  # the shipped files count those of one machine
-        processes = _read(path).get("num_processes", 1) * max(1, machines)
-    chosen = Launch(path, processes, machines, machine_rank, main_address)
+    if processes is None:
+        processes = _read(path).get("num_processes", 1)
+    chosen = Launch(path, processes)
+    if (machines := chosen.settings.get("num_machines", 1)) != 1:
+        raise UserError(
+            f"{path} is for {machines} machines; give each the command that --dry-run prints with "
+            f"--launch ddp or fsdp2, with --num_machines {machines} --machine_rank RANK "
+            "--main_process_ip HOST --main_process_port PORT before -m mcbench"
+        )
     _ = chosen.sharding  # refuses what is not supported
     return chosen
 
 
-def check_placed(tasks: Iterable[Task], here: Machine) -> None:
+def check_placed(tasks: Iterable[RunJob], here: Machine) -> None:
     """Refuse runs that do not fit on such GPUs before they are placed there, one of each profile.
 
     Raises:
@@ -204,24 +170,19 @@ def train_launched(
     """Train a run with several processes and return it when it is finished.
 
     Raises:
-        UserError: there are fewer GPUs than processes, the batch does not divide by them, what the
-            configuration needs is not installed, or the processes refused the run.
+        UserError: there are fewer GPUs than processes, the batch does not divide by them, or the
+            processes refused the run.
         LaunchFailedError: a process crashed before the run was finished; the record holds why.
         KeyboardInterrupt: interrupted or asked to end; no process is left.
     """
-    gpus, asked = len(visible_gpus()), chosen.processes // chosen.machines
-    if chosen.on_gpus and 0 < gpus < asked:
+    gpus = len(visible_gpus())
+    if chosen.on_gpus and 0 < gpus < chosen.processes:
         raise UserError(
-            f"{asked} processes need a GPU each, and {gpus} are visible here; "
-            f"use --processes {gpus * chosen.machines}"
+            f"{chosen.processes} processes need a GPU each, and {gpus} are visible here; "
+            f"use --processes {gpus}"
         )
     config.batch(chosen.processes)
     config = with_engine_memory(config, chosen.processes, chosen.sharding)
-    if chosen.sharding in ("zero2", "zero3") and find_spec("deepspeed") is None:
-        raise UserError(
-            f"{chosen.config.name} needs DeepSpeed, which is not installed; pip install deepspeed, "
-            "or use --launch fsdp2"
-        )
     run = RunStore(runs_dir).run(config)
     if run.state == "finished":
         print(f"finished before: reusing {run.path}")
@@ -245,8 +206,7 @@ def train_launched(
     if run.state == "finished":
         print(f"the run is finished; a process failed after that ({reason})")
         return run
-    if chosen.machine_rank == 0:
-        _mark_failed(run, reason)
+    _mark_failed(run, reason)
     raise LaunchFailedError(f"{reason}; the same command resumes")
 
 
@@ -346,6 +306,9 @@ def train_here(config: Config, runs_dir: str, label: str | None = None) -> Run:
         return train(with_engine_memory(config), runs_dir, label=label)
     from torch.distributed.elastic.multiprocessing.errors import record
 
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED", "").lower() == "true":
+        raise UserError("DeepSpeed is not supported; weights are divided by --launch fsdp2")
+    config = with_engine_memory(config, processes_here(), sharding_here())
     # The launcher writes down an interruption: none of its processes has to, and all end at once.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     run = record(train)(config, runs_dir, label=label)
@@ -363,7 +326,7 @@ def _train_apart(config: Config, runs_dir: str, label: str) -> None:
     """
     if RunStore(runs_dir).run(config).state == "finished":
         return
-    task = Task(label, config.run_id, config.to_text(), runs_dir)
+    task = RunJob(label, config.run_id, config.to_text(), runs_dir)
     for event in follow(task, start(task)):
         if isinstance(event, str):
             print(event, flush=True)
@@ -407,10 +370,3 @@ def _read(path: Path) -> dict[str, Any]:
             "`accelerate config` writes one"
         )
     return settings
-
-
-def _host_and_port(address: str) -> tuple[str, int]:
-    host, _, port = address.partition(":")
-    if not host or not (port or "0").isdigit():
-        raise UserError(f"main address must be HOST:PORT, got {address!r}")
-    return host, int(port or DEFAULT_PORT)

@@ -6,6 +6,8 @@ import os
 import subprocess
 from dataclasses import dataclass
 
+from mcbench.worlds.nano import MODEL_NAMES
+
 GIB = 2**30
 GPUS = {"A100-80GB": 80e9, "H100-80GB": 80e9, "H200-141GB": 141e9}
 """Name -> bytes, as NVIDIA publishes them."""
@@ -43,6 +45,13 @@ def processor_here() -> Machine:
     """This machine without its GPUs."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Machine(os.uname().nodename, False, 1, memory)
+
+
+def threads_for(model: str, beside: int = 1) -> int:
+    """Of each of ``beside`` runs on this machine's cores: for an embedded model one, which is
+    quickest for several and adds up in one order wherever it runs, for a larger one its share.
+    """
+    return 1 if model in MODEL_NAMES else max(1, len(os.sched_getaffinity(0)) // beside)
 
 
 def gpu_here() -> Machine | None:

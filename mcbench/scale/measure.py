@@ -112,6 +112,7 @@ def size_of(model: str, rank: int | None = None) -> Size:
 class Pass:
     """What a forward-backward pass is made of; ``groups`` passes by length make one of it.
 
+    ``shared``: it is one sequence (``shared_prefix``), here of prompts that all differ.
     ``copied``: autocast keeps bf16 copies of the trained weights until the loss is known, which it
     does not where they are divided over processes.
     """
@@ -125,6 +126,7 @@ class Pass:
     checkpointing: bool
     bf16: bool
     copied: bool = True
+    shared: bool = False
 
 
 @cache
@@ -152,11 +154,11 @@ def _at_depth(config: Any, measure: Callable[[Any], tuple[float, ...]]) -> float
 def _update(config: Any, work: Pass) -> tuple[float, float]:
     """Peaks of the forward and of the backward half.
 
-    As the trainer does: TRL's fused head, autocast, all passes of one loss before its gradient.
+    As the trainer does: its head, autocast, all passes of one loss before its gradient.
     """
     from trl.trainer.utils import add_fused_lm_head
 
-    groups = min(work.groups, work.rows)
+    groups = 1 if work.shared else min(work.groups, work.rows)
     rows = -(-work.rows // groups)
     with _counting() as held:
         bare, model = _placed(config, work.rank, held)
@@ -167,23 +169,34 @@ def _update(config: Any, work: Pass) -> tuple[float, float]:
         for weight in model.parameters():
             weight.grad = torch.zeros_like(weight) if weight.requires_grad else None
         kept = held.restart()
-        ids = torch.zeros(rows, work.prompt + work.length, dtype=torch.long)
-        labels = ids.masked_fill(torch.arange(ids.shape[1]) < work.prompt, -100)
         layers = [w for name, w in model.named_parameters() if ".layers." in name]
         dropped = work.bf16 and not work.copied
         copies = dropped * 2 * sum(w.numel() for w in layers if w.requires_grad)
         scored, after = [], [0]
         with torch.autocast("cpu", torch.bfloat16, enabled=work.bf16):
             for _ in range(min(groups, 2)):
-                found = model(input_ids=ids, labels=labels, fused_lm_head=True)
-                scored.append(found.log_probs)
+                scored.append(_log_probs(model, work, rows))
                 after.append(held.now)
             forward = held.peak - copies
-            del found
         held.restart()
         torch.cat(scored).mean().backward()
         others = (groups - len(scored)) * (after[-1] - after[-2]) if groups > 2 else 0
         return forward - kept + others, held.peak - kept + others
+
+
+def _log_probs(model: Any, work: Pass, rows: int) -> Any:
+    """Of the tokens of so many responses, by TRL's fused head or of one sequence."""
+    from mcbench.grpo.truncation import kept_log_probs
+
+    ids = torch.zeros(rows, work.prompt + work.length, dtype=torch.long)
+    if not work.shared:
+        labels = ids.masked_fill(torch.arange(ids.shape[1]) < work.prompt, -100)
+        return model(input_ids=ids, labels=labels, fused_lm_head=True).log_probs
+    mask = torch.ones(1, 1, ids.numel(), ids.numel(), dtype=torch.bool)
+    targets = torch.zeros(rows * work.length, dtype=torch.long)
+    found = model(input_ids=ids.view(1, -1), attention_mask=mask, logits_to_keep=len(targets))
+    scores = found.logits[0].float() / 1.0  # the temperature's, a copy as in training
+    return kept_log_probs(scores, targets, ())[0]
 
 
 def _step(config: Any, rows: int, tokens: int, bf16: bool) -> tuple[float]:

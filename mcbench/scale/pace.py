@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
@@ -14,7 +14,8 @@ from mcbench.files import read_lines
 from mcbench.runs.config import Config
 from mcbench.runs.records import finished_records
 from mcbench.runs.store import RunRecord
-from mcbench.scale.process import Ended, Task, follow, start
+from mcbench.scale.machine import threads_for
+from mcbench.scale.process import Ended, RunJob, follow, start
 
 
 def most_seconds(config: Config) -> float:
@@ -30,37 +31,57 @@ class Pace:
     source: str
 
 
-def recorded_pace(config: Config, folder: str | Path) -> Pace | None:
-    """By the finished runs and compact records in a folder, see :func:`pace_of`."""
-    found = pace_of(config, finished_records(folder))
-    return found and replace(found, source=f"{found.source} in {folder}")
+@dataclass(frozen=True)
+class Timed:
+    """What a finished run took: seconds a response of an update, evaluations included; of how many
+    tokens its responses were, and the share of them that was cut, None where that was not recorded.
+    """
+
+    profile: str
+    model: str
+    seconds: float
+    limit: int
+    mean_length: float | None
+    cut: float
 
 
-def pace_of(config: Config, records: Iterable[RunRecord]) -> Pace | None:
+def timed(*folders: str | Path) -> list[Timed]:
+    """Of each finished run and compact record in folders, which may be missing, once."""
+    found = {one.run_id: _timed(one) for one in finished_records(*folders)}
+    return [one for one in found.values() if one is not None]
+
+
+def _timed(record: RunRecord) -> Timed | None:
+    lines, config = record.step_lines, record.config
+    if not lines or "elapsed_s" not in lines[-1]:
+        return None
+    lengths, cut = (
+        [line[f"completions/{name}"] for line in lines if f"completions/{name}" in line]
+        for name in ("mean_length", "clipped_ratio")
+    )
+    seconds = lines[-1]["elapsed_s"] / len(lines) / responses_of_update(config)
+    known = (mean(lengths), mean(cut)) if lengths and cut else (None, 0.0)
+    return Timed(config.profile, config.model, seconds, _last_limit(config), *known)
+
+
+def pace_of(config: Config, known: Iterable[Timed]) -> Pace | None:
     """The median of the finished runs that are of the same profile and model, evaluations included;
     None where there is none.
 
     Another batch or limit than a run's own scales its pace by responses x mean length: passes are
     as long as their responses. With a longer limit those that were cut are taken to fill it.
     """
+    limit = _last_limit(config)
     found = [
-        seconds
-        * (responses_of_update(config) / responses_of_update(record.config))
-        * _longer(record, _last_limit(config))
-        for record in records
-        if (record.config.profile, record.config.model) == (config.profile, config.model)
-        and (seconds := seconds_of_update(record)) is not None
+        one.seconds * length_ratio(one.mean_length, one.cut, one.limit, limit)
+        for one in known
+        if (one.profile, one.model) == (config.profile, config.model)
     ]
     if not found:
         return None
     runs = f"{len(found)} finished run{'s' if len(found) > 1 else ''}"
-    return Pace(median(found), f"by {runs} of {config.profile}")
-
-
-def seconds_of_update(record: RunRecord) -> float | None:
-    """The mean over a record, evaluations included; None where it was not recorded."""
-    lines = record.step_lines
-    return lines[-1]["elapsed_s"] / len(lines) if lines and "elapsed_s" in lines[-1] else None
+    seconds = responses_of_update(config) * median(found)
+    return Pace(seconds, f"by {runs} of {config.profile}")
 
 
 def responses_of_update(config: Config) -> int:
@@ -68,10 +89,12 @@ def responses_of_update(config: Config) -> int:
     return config.ppo_mini_batch_size * config.num_generations
 
 
-def length_ratio(mean_length: float, cut: float, limit: int, other: int) -> float:
+def length_ratio(mean_length: float | None, cut: float, limit: int, other: int) -> float:
     """What another limit makes of the mean length, as a factor: no response grows but the share
     that was cut, which is taken to fill a longer one.
     """
+    if limit == other or mean_length is None:
+        return 1.0
     return (min(mean_length, other) + cut * max(other - limit, 0)) / mean_length
 
 
@@ -80,17 +103,6 @@ def _last_limit(config: Config) -> int:
     return int(
         config.length_stages[-1][1] if config.length_stages else config.max_completion_length
     )
-
-
-def _longer(record: RunRecord, limit: int) -> float:
-    before = _last_limit(record.config)
-    if limit == before:
-        return 1.0
-    lengths, cut = (
-        [line[f"completions/{name}"] for line in record.step_lines if f"completions/{name}" in line]
-        for name in ("mean_length", "clipped_ratio")
-    )
-    return length_ratio(mean(lengths), mean(cut), before, limit) if lengths and cut else 1.0
 
 
 def measured_pace(config: Config, seconds: float | None = None) -> Pace:
@@ -112,7 +124,8 @@ def measured_pace(config: Config, seconds: float | None = None) -> Pace:
     config = config.with_settings(shortest)
     period = config.generation_period
     with TemporaryDirectory(prefix="mcbench-measure-") as folder:
-        task = Task("measure", config.run_id, config.to_text(), folder)
+        threads = threads_for(config.model)
+        task = RunJob("measure", config.run_id, config.to_text(), folder, threads=threads)
         steps = Path(folder, config.run_id, "steps.jsonl")
         process = start(task)
         timer = threading.Timer(seconds, process.terminate)

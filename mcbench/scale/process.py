@@ -25,13 +25,13 @@ _STOP_SECONDS = 45.0  # the launcher of several processes gives them 30
 
 
 @dataclass(frozen=True)
-class Task:
+class RunJob:
     """A run to be trained, as plain data that can be sent to another machine.
 
     ``config`` is the resolved configuration as its ``to_text`` writes it. ``cpus`` and ``gpus`` are
     what the run needs, ``launch`` an accelerate configuration (:mod:`mcbench.scale.launch`).
     ``devices`` are the GPUs that it may use, as ``CUDA_VISIBLE_DEVICES`` names them; none where
-    something else decides.
+    something else decides. ``threads`` are those of each process.
     """
 
     label: str
@@ -40,6 +40,7 @@ class Task:
     runs_dir: str
     cpus: int = 1
     gpus: float = 0
+    threads: int = 1
     launch: str | None = None
     attempt: int = 1
     devices: tuple[str, ...] = ()
@@ -72,7 +73,7 @@ class Ended:
 Event = Started | str | Ended  # a text is a line that it printed
 
 
-def command(task: Task) -> list[str]:
+def command(task: RunJob) -> list[str]:
     """What is executed; the configuration comes through standard input."""
     command = [sys.executable, "-m", "mcbench", "train", "--config", "-", "--label", task.label]
     command += ["--runs-dir", task.runs_dir]
@@ -81,10 +82,9 @@ def command(task: Task) -> list[str]:
     return command
 
 
-def start(task: Task) -> subprocess.Popen[str]:
+def start(task: RunJob) -> subprocess.Popen[str]:
     """Start the run's process. The kernel watches the thread that does so: it has to wait."""
-    # One thread each: runs side by side are quickest so, and their number changes rounding.
-    own = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    own = {name: str(task.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     if task.devices:
         own["CUDA_VISIBLE_DEVICES"] = ",".join(task.devices)
     process = subprocess.Popen(
@@ -105,7 +105,7 @@ def start(task: Task) -> subprocess.Popen[str]:
     return process
 
 
-def follow(task: Task, process: subprocess.Popen[str]) -> Iterator[Event]:
+def follow(task: RunJob, process: subprocess.Popen[str]) -> Iterator[Event]:
     """What happens to the process; the last event is `Ended`. Closing the iterator stops it."""
     assert process.stdout is not None
     try:

@@ -20,7 +20,7 @@ from mcbench.ray_session import ray_session
 from mcbench.runs.store import Run, RunStore
 from mcbench.scale.launch import check_placed
 from mcbench.scale.machine import Machine, gpu_here, kind_of, known_gpu
-from mcbench.scale.process import REFUSED, Ended, Event, Task, follow, start
+from mcbench.scale.process import REFUSED, Ended, Event, RunJob, follow, start
 from mcbench.version import __version__
 
 _STOP_SECONDS = 30.0
@@ -39,12 +39,12 @@ class RayPool:
             processors and GPUs or by the memory of the GPUs.
     """
 
-    def __init__(self, address: str, tasks: Sequence[Task], store: RunStore) -> None:
+    def __init__(self, address: str, tasks: Sequence[RunJob], store: RunStore) -> None:
         self._address = address
         self._tasks = tasks
         self._store = store
         self._marker = store.root.absolute() / f".sweep-{os.getpid()}"
-        self._running: dict[Any, Task] = {}
+        self._running: dict[Any, RunJob] = {}
         self._stack = ExitStack()
 
     def __enter__(self) -> RayPool:
@@ -72,7 +72,7 @@ class RayPool:
         )
         return f"{len(nodes)} machine{'s' if len(nodes) > 1 else ''}, {have}"
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: RunJob) -> None:
         """Start the task as soon as there is room."""
         remote = self._remote.options(
             num_returns="streaming",
@@ -84,7 +84,7 @@ class RayPool:
         )
         self._running[remote.remote(task, str(self._marker), str(Path.cwd()))] = task
 
-    def events(self) -> Sequence[tuple[Task, Event]]:
+    def events(self) -> Sequence[tuple[RunJob, Event]]:
         """The next event of each task that has one; waits until one does."""
         ready, _ = self._ray.wait(list(self._running), num_returns=1, fetch_local=False)
         return [(self._running[stream], self._next(stream)) for stream in ready]
@@ -150,7 +150,7 @@ def _trained_here(run: Run) -> bool:
     return owner is not None and owner["host"] == socket.gethostname()
 
 
-def _train_on_ray(task: Task, marker: str, folder: str) -> Iterator[Event]:
+def _train_on_ray(task: RunJob, marker: str, folder: str) -> Iterator[Event]:
     """The run's process on the machine that Ray chose, if it sees what the sweep sees."""
     if __version__ != task.version:
         yield Ended(REFUSED, f"this machine has mcbench {__version__}, the sweep {task.version}")

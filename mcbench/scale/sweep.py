@@ -22,13 +22,13 @@ from mcbench.runs.say import Say, clock
 from mcbench.runs.store import INTERRUPTED, RunStore
 from mcbench.scale.launch import check_gpu, check_placed
 from mcbench.scale.launch import launch as launch_named
-from mcbench.scale.machine import gpu_here, visible_gpus
+from mcbench.scale.machine import gpu_here, threads_for, visible_gpus
 from mcbench.scale.process import (
     REFUSED,
     Ended,
     Event,
+    RunJob,
     Started,
-    Task,
     follow,
     how_it_ended,
     start,
@@ -84,6 +84,11 @@ def train_all(
         gpus = visible_gpus()
         wanted = min(workers or 1, len(tasks))
         limit = min(wanted, _places(tasks, gpus))
+        if launch is None:
+            tasks = [
+                replace(task, threads=threads_for(one.config.model, limit))
+                for one, task in zip(planned, tasks, strict=True)
+            ]
         together = f", {limit} side by side" if limit > 1 else ""
         fewer = f" (not {workers}: {len(gpus)} GPUs)" if limit < wanted else ""
         say(f"training {len(tasks)} run{'s' if len(tasks) > 1 else ''}{together}{fewer}")
@@ -109,7 +114,7 @@ def check_numbers(workers: int | None, retries: int) -> None:
         raise UserError(f"retries must be at least 0, got {retries}")
 
 
-def _places(tasks: Sequence[Task], gpus: Sequence[str]) -> int:
+def _places(tasks: Sequence[RunJob], gpus: Sequence[str]) -> int:
     """How many of the runs fit side by side on so many GPUs, one process a GPU.
 
     Raises:
@@ -126,7 +131,7 @@ def _places(tasks: Sequence[Task], gpus: Sequence[str]) -> int:
     return len(gpus) // int(most.gpus)
 
 
-def task_of(planned: PlannedRun, store: RunStore, launch: str | None = None) -> Task:
+def task_of(planned: PlannedRun, store: RunStore, launch: str | None = None) -> RunJob:
     """A run of a folder as what a pool trains."""
     config, chosen = planned.config, None if launch is None else launch_named(launch)
     processes = 1 if chosen is None else chosen.processes
@@ -135,7 +140,7 @@ def task_of(planned: PlannedRun, store: RunStore, launch: str | None = None) -> 
     on_gpu = on_gpu or (chosen is not None and chosen.on_gpus)
     # Beside a GPU its process mostly waits, and the sandboxes work; without one they take turns.
     judging = config.reward_workers if config.reward_backend == "local" else 1
-    return Task(
+    return RunJob(
         label=planned.label,
         run_id=config.run_id,
         config=config.to_text(),
@@ -153,9 +158,9 @@ class LocalPool:
 
     def __init__(self, gpus: Sequence[str] = ()) -> None:
         self._free = deque(gpus)
-        self._events: queue.SimpleQueue[tuple[Task, Event]] = queue.SimpleQueue()
-        self._processes: dict[Task, subprocess.Popen[str]] = {}
-        self._held: dict[Task, tuple[str, ...]] = {}
+        self._events: queue.SimpleQueue[tuple[RunJob, Event]] = queue.SimpleQueue()
+        self._processes: dict[RunJob, subprocess.Popen[str]] = {}
+        self._held: dict[RunJob, tuple[str, ...]] = {}
 
     def __enter__(self) -> LocalPool:
         return self
@@ -163,7 +168,7 @@ class LocalPool:
     def __exit__(self, *exception: object) -> None:
         self.stop()
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: RunJob) -> None:
         """Start the task."""
         try:
             process = start(replace(task, devices=self._devices(task)))
@@ -173,7 +178,7 @@ class LocalPool:
         self._processes[task] = process
         threading.Thread(target=self._follow, args=(task, process), daemon=True).start()
 
-    def _devices(self, task: Task) -> tuple[str, ...]:
+    def _devices(self, task: RunJob) -> tuple[str, ...]:
         """The GPUs that wait longest; a run that needs none gets one that others may have too."""
         if not self._free:
             return ()
@@ -183,14 +188,14 @@ class LocalPool:
         self._held[task] = tuple(self._free.popleft() for _ in range(int(task.gpus)))
         return self._held[task]
 
-    def _follow(self, task: Task, process: subprocess.Popen[str]) -> None:
+    def _follow(self, task: RunJob, process: subprocess.Popen[str]) -> None:
         try:
             for event in follow(task, process):
                 self._events.put((task, event))
         except OSError as error:  # such as a full disk
             self._events.put((task, Ended(None, str(error))))
 
-    def events(self) -> Sequence[tuple[Task, Event]]:
+    def events(self) -> Sequence[tuple[RunJob, Event]]:
         """The next event; waits until there is one. ``Ended`` is the last of a task."""
         task, event = self._events.get()
         if isinstance(event, Ended):
@@ -208,13 +213,13 @@ class LocalPool:
 class _Sweep:
     """What one call of :func:`train_all` knows."""
 
-    tasks: Sequence[Task]
+    tasks: Sequence[RunJob]
     store: RunStore
     pool: LocalPool | RayPool
     say: Say
     retries: int
     limit: int
-    active: dict[Task, Started | None] = field(default_factory=dict)
+    active: dict[RunJob, Started | None] = field(default_factory=dict)
     finished: int = 0
     failures: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
@@ -242,7 +247,7 @@ class _Sweep:
                 f"{len(self.failures)} of {len(self.tasks)} runs failed: {'; '.join(self.failures)}"
             )
 
-    def _handle(self, task: Task, event: Event) -> None:
+    def _handle(self, task: RunJob, event: Event) -> None:
         if isinstance(event, str):
             self.say(event if event.startswith("[") else f"[{task.label}] {event}")
         elif isinstance(event, Started):
@@ -252,7 +257,7 @@ class _Sweep:
         else:
             self._ended(task, event, self.active.pop(task))
 
-    def _ended(self, task: Task, event: Ended, started: Started | None) -> None:
+    def _ended(self, task: RunJob, event: Ended, started: Started | None) -> None:
         run = self.store.run_with_id(task.run_id)
         if run.state == "finished":  # also where only the message of its end was lost
             self.finished += 1
@@ -269,7 +274,7 @@ class _Sweep:
         self.say(f"[{task.label}] failed: {reason}; what it printed is in {task.log}")
         self._summary()
 
-    def _record_end(self, task: Task, started: Started | None, reason: str) -> None:
+    def _record_end(self, task: RunJob, started: Started | None, reason: str) -> None:
         """What a process that was killed could not write itself."""
         if started is None:
             return

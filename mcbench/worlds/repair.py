@@ -338,12 +338,11 @@ def drawn_bug(rng: random.Random, split: Split) -> tuple[described.Described, st
     return task, buggy, problem
 
 
-def prompt(task: described.Described, program: str, said: str) -> str:
-    """What is asked: what is ``said`` of the role, the steps, the program."""
-    _, _, steps = task.statement().partition("\nSteps: ")
-    return f"{said}\nSteps: " + steps.replace(
-        "\nAnswer:\n", f"\nCode:\n### {PATH}\n{program}Answer:\n"
-    )
+def prompt(statement: str, program: str, said: str) -> str:
+    """What is asked: what is ``said`` of the role, the steps of a statement, the program."""
+    _, _, steps = statement.partition("\nSteps: ")
+    steps = re.split(r"\n(?:Answer|Code):\n", steps)[0]
+    return f"{said}\nSteps: {steps}\nCode:\n### {PATH}\n{program}Answer:\n"
 
 
 @cache
@@ -363,7 +362,7 @@ def load(name: str) -> tuple[Problem, ...]:
         if drawn is None:
             continue
         task, buggy, problem = drawn
-        if (said := prompt(task, buggy, TASKS_SAID[FIX])) in seen:
+        if (said := prompt(task.statement(), buggy, TASKS_SAID[FIX])) in seen:
             continue
         seen.add(said)
         bug = f"{problem.id.rpartition('/')[2]}-{len(seen)}"
@@ -374,7 +373,7 @@ def load(name: str) -> tuple[Problem, ...]:
                     problem,
                     id=name,
                     pass_rate=0.0 if name in never else None,
-                    statement=prompt(task, buggy, TASKS_SAID[role]),
+                    statement=prompt(task.statement(), buggy, TASKS_SAID[role]),
                     kind=role,
                     source="repair",
                     metadata={**problem.metadata, "bug": bug, "buggy": buggy},
@@ -432,9 +431,9 @@ def demonstrations(seed: int) -> Iterator[tuple[str, str]]:
         task = draw_task(rng, "train")
         buggy, place = with_bug(rng, task)
         if rng.random() < 0.5:
-            yield prompt(task, buggy, TASKS_SAID[FIX]), fixing(rng, task, buggy, place)
+            yield prompt(task.statement(), buggy, TASKS_SAID[FIX]), fixing(rng, task, buggy, place)
         else:
-            yield prompt(task, buggy, TASKS_SAID[WRITE]), writing(rng, task)
+            yield prompt(task.statement(), buggy, TASKS_SAID[WRITE]), writing(rng, task)
 
 
 TASK = Task(

@@ -22,11 +22,11 @@ LEAST_SOLVED, LEAST_ALL_RIGHT = 0.85, 0.5
 SATURATED_FILE = Path(__file__).with_name("saturated.json")
 
 
-def easy_problems(size: int = POOL_SIZE) -> tuple[Problem, ...]:
-    """The first ``size`` easy described problems of the train split."""
+def easy_problems() -> tuple[Problem, ...]:
+    """The first :data:`POOL_SIZE` easy described problems of the train split."""
     rng = random.Random("nano-saturated")
     problems: dict[str, Problem] = {}
-    while len(problems) < size:
+    while len(problems) < POOL_SIZE:
         task = draw_described(rng, "train")
         if task.difficulty != "easy" or task.statement() in problems:
             continue

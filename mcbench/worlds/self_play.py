@@ -38,19 +38,12 @@ PHRASES = (f"{SAID}\nSteps: ", *repair.PHRASES)
 # What an injection is -----------------------------------------------------------------------------
 
 
-def shown(problem: Problem, said: str, program: str) -> str:
-    """The prompt of a problem with another role and program."""
-    head, _, _ = problem.statement.partition("\nCode:\n")
-    _, _, steps = head.partition("\nSteps: ")
-    return f"{said}\nSteps: {steps}\nCode:\n### {repair.PATH}\n{program}Answer:\n"
-
-
 def asked(problem: Problem) -> Problem:
     """What the injector is asked of a program: its problem without a bug, to break."""
     return replace(
         problem,
         id=problem.id.replace("/fix/", f"/{BREAK}/"),
-        statement=shown(problem, SAID, problem.references[0]),
+        statement=repair.prompt(problem.statement, problem.references[0], SAID),
         kind=BREAK,
     )
 
@@ -110,7 +103,7 @@ def _with_bug(problem: Problem, buggy: str, name: str) -> Problem:
     return replace(
         problem,
         id=f"{problem.id}-{name}",
-        statement=shown(problem, repair.TASKS_SAID[repair.FIX], buggy),
+        statement=repair.prompt(problem.statement, buggy, repair.TASKS_SAID[repair.FIX]),
         metadata={**problem.metadata, "buggy": buggy},
     )
 
@@ -141,7 +134,7 @@ def load(name: str) -> tuple[Problem, ...]:
         task, buggy, problem = drawn
         if task.key in found or not is_noticed(buggy, problem.tests):
             continue
-        said = repair.prompt(task, buggy, repair.TASKS_SAID[repair.FIX])
+        said = repair.prompt(task.statement(), buggy, repair.TASKS_SAID[repair.FIX])
         found[task.key] = replace(
             problem,
             id=f"self-play/fix/{problem.id.rpartition('/')[2]}",
@@ -201,10 +194,13 @@ def demonstrations(seed: int) -> Iterator[tuple[str, str]]:
         buggy, place = repair.with_bug(rng, task)
         if rng.random() < 0.5:
             said = repair.TASKS_SAID[repair.FIX]
-            yield repair.prompt(task, buggy, said), repair.fixing(rng, task, buggy, place)
+            yield (
+                repair.prompt(task.statement(), buggy, said),
+                repair.fixing(rng, task, buggy, place),
+            )
         else:
             right = described.program(task.steps, task.final, "stdin")
-            yield repair.prompt(task, right, SAID), breaking(rng, task)
+            yield repair.prompt(task.statement(), right, SAID), breaking(rng, task)
 
 
 TASK = Task(

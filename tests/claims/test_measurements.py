@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mcbench.claims import add_measurements, assess, grid_measurements, read_measurements
+from benchmarks.temperature_grid import grid_measurements
+from mcbench.claims import add_measurements, assess, read_measurements
 from mcbench.claims.measurements import SUITE_FILE
 from mcbench.errors import UserError
 from mcbench.runs.evaluate import EvalResult
@@ -34,12 +35,12 @@ def test_measurements_come_back_from_their_file(tmp_path: Path) -> None:
 
 
 def test_the_labelled_suite_beside_the_records_counts(tmp_path: Path) -> None:
-    """A case that a judge was not given (null) is no measurement, nor is a whole method."""
+    """A case that a judge was not given (null) is no measurement."""
     cases = [
-        ["comparisons", "any", str(i), i % 2 == 0, [i % 2 == 0, i % 8 == 0, None, True]]
+        ["comparisons", "any", str(i), i % 2 == 0, [i % 2 == 0, i % 8 == 0, None]]
         for i in range(120)
     ]
-    judges = ["microcoder", "livecodebench", "other", "livecodebench_method"]
+    judges = ["microcoder", "livecodebench", "other"]
     path = tmp_path / SUITE_FILE
     path.write_text(json.dumps({"digest": "", "judges": judges, "cases": cases}))
     rows = read_measurements(tmp_path)

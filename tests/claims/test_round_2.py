@@ -5,10 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
+from benchmarks.claim_rates import second_p
 from mcbench.claims import CLAIMS, round_2
 from mcbench.claims.curves import PassRates, RunCurves
 from mcbench.claims.evidence import Part
-from mcbench.claims.rules import INCONCLUSIVE, REFUTED, SUPPORTED, second_p, second_state
+from mcbench.claims.rules import INCONCLUSIVE, REFUTED, SUPPORTED, second_state
 from mcbench.claims.statistics import Estimate
 from mcbench.experiments.experiments import EXPERIMENTS, REGISTERED, ROUND_2, planned_runs
 

@@ -118,6 +118,9 @@ def test_train_refuses_a_row_without_tests(settings, tmp_path, capsys, in_an_emp
     [
         (["sweep", "result"], "unknown experiment 'result'; did you mean results?; allowed: "),
         (["sweep", "results", "--arms", "ppo"], "unknown arm of experiment 'results' 'ppo'"),
+        (["sweep", "results", "--workers", "0", "--dry-run"], "0 is not in the range x>=1"),
+        (["sweep", "results", "--retries", "-1", "--dry-run"], "-1 is not in the range x>=0"),
+        (["train", "--profile", "tiny", "--runs-dir", "/proc/x"], "runs cannot be kept in /proc/x"),
         (["evaluate", "nano-x"], "model or checkpoint 'nano-x' does not exist"),
         (["evaluate", "{model}", "--temperature", "0"], "temperature must be greater than 0"),
         (["evaluate", "{model}", "--attempts", "0"], "attempts must be at least 1"),
@@ -268,8 +271,8 @@ def test_runs_are_listed_filtered_and_shown(capsys, monkeypatch):
     assert len(shown) == out.count("up to")  # each line says what it is of
     last = max(how for how in shown if how.endswith("up to 96 tokens, 240 problems, T = 1"))
     assert f"pass@1 {shown[last]:6.1f}%" in out.splitlines()[0]
-    assert main(["runs", "--records", "--where", "rho=0.3"]) == 2
-    assert "there is no setting 'rho'" in capsys.readouterr().err
+    assert main(["runs", "--records", "--where", "maskratio=0.3"]) == 2
+    assert "unknown setting 'maskratio'; did you mean mask_ratio?" in capsys.readouterr().err
     assert main(["runs", "zzz", "--records"]) == 2
     assert "has an id that begins with 'zzz'" in capsys.readouterr().err
 

@@ -110,12 +110,16 @@ def test_an_unknown_figure_is_one_sentence(study):
 def test_what_is_registered_is_shown_once_it_is_trained(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv(RECORDS, str(tmp_path))
     shown = partial(show_registered, "traces_originals", "accuracy", runs_dir=tmp_path / "runs")
+    older = compare({"traced": {}}, "nano-traces", runs_dir=tmp_path / "runs", train=False)
+    assert older.with_registered("traces_originals", tmp_path / "runs") is older
     shown()
     told = "X3, X4: registered, not trained yet (mcbench sweep traces_originals)."
-    assert capsys.readouterr().out.strip(": \n") == told
+    assert capsys.readouterr().out.splitlines()[-1].strip(": ") == told
     for one in planned_runs("traces_originals"):
         curves = make_curves(one.config, np.random.default_rng(one.config.seed))
         write_compact(make_record(curves, one.config), tmp_path, samples=False)
+    more = older.with_registered("traces_originals", tmp_path / "runs")
+    assert {"X3", "X4"} <= more.sources.results.keys()
     shown()
     told = capsys.readouterr().out
     assert "not trained" not in told

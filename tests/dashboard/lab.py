@@ -35,7 +35,7 @@ REMARKS = (
     "[anywidget] Failed to initialize model",
 )
 EXTENSION = Path(__file__).parents[2] / "mcbench" / "jupyter.json"
-LIMIT_S = 120  # for anything to happen; machines that build are slow
+LIMIT_S = 300  # for anything to happen; machines that build are slow
 
 
 class Lab:

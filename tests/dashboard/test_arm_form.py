@@ -73,7 +73,10 @@ def test_added_arms_are_remembered_beside_the_runs(tmp_path: Path, bench: Workbe
     write_json(tmp_path / "batch_size.arms.json", kept)
     again = Workbench("batch_size", ARMS, "tiny", [0], 60, {}, tmp_path, [])
     assert again.own == {"mine": {"recipe": "microcoder", "mask_ratio": 0.5}}
-    assert [row["name"] for row in again.list.rows] == ["the batch, seed 0", "mine, seed 0"]
+    assert [row["name"] for row in again.page.rows["rows"]] == [
+        "intermediate batch, seed 0",
+        "mine, seed 0",
+    ]
     (row,) = again.form.own
     assert (row["told"], row["action"]) == ("stopped; updates: 0 of 60", "resume")
     again._pressed({"action": "remove", "name": "mine"})

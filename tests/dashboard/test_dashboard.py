@@ -10,8 +10,7 @@ import pytest
 
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import planned_runs
-from mcbench.report import Dashboard
-from mcbench.report.dashboard.curves import MOST_LINES
+from mcbench.report.dashboard import Dashboard, watch
 from mcbench.runs.config import preset
 
 from .runs import begin, finished, lines, responses
@@ -19,8 +18,9 @@ from .runs import begin, finished, lines, responses
 
 @pytest.fixture
 def still(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No thread looks by itself; tests say when."""
+    """No thread looks by itself; tests say when, and all that is new is drawn at once."""
     monkeypatch.setattr(Dashboard, "_follow", lambda self: self._stop.wait())
+    monkeypatch.setattr(watch, "LONGEST_UNDRAWN_S", 0.0)
     yield
     for thread in threads():
         thread.join(10)
@@ -30,32 +30,43 @@ def threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "dashboard"]
 
 
-def figures_of(dashboard: Dashboard) -> list[Any]:
-    return [figure for view in dashboard.curves.children for figure in view.figures.values()]
+def drawn(dashboard: Dashboard) -> list[str]:
+    """The arms in the figure of the reward."""
+    data = dashboard.page.figures.get("reward", {"data": []})["data"]
+    return list(dict.fromkeys(trace["legendgroup"] for trace in data))
+
+
+def rows(dashboard: Dashboard) -> list[dict[str, Any]]:
+    return dashboard.page.rows["rows"]
 
 
 def states(dashboard: Dashboard) -> dict[str, str]:
-    return {row["id"]: row["state"] for row in dashboard.list.rows}
+    return {row["id"]: row["state"] for row in rows(dashboard)}
+
+
+def ask(dashboard: Dashboard, **chosen: Any) -> None:
+    """As the page does when a reader chooses."""
+    dashboard.page.asked = {**dashboard.page.asked, **chosen}
+    dashboard.refresh()
 
 
 def test_new_runs_join_and_deleted_ones_are_said(tmp_path: Path, still: None) -> None:
     dashboard = Dashboard(tmp_path / "runs", live=True)
-    assert "No runs yet" in dashboard.status.value
+    assert dashboard.page.status["state"] == "No runs yet"
     run = begin(tmp_path / "runs")
     dashboard.refresh()
     assert states(dashboard) == {"a": "starting"}
-    assert dashboard.list.chosen == ["a"]
+    assert dashboard.page.rows["chosen"] == ["a"]
     for line in lines()[:20]:
         run.append_step(line)
     dashboard.refresh()
-    titles = [figure.layout.title.text for figure in figures_of(dashboard)]
-    assert "Training reward" in titles
-    assert "1 running" in dashboard.status.value
-    assert "step 20 of 40 · 2.0 steps/s · 10 s left" in dashboard.status.value
+    assert drawn(dashboard) == ["microcoder"]
+    assert dashboard.page.status["state"] == "1 running"
+    assert "step 20 of 40 · 2.0 steps/s · 10 s left" in dashboard.page.status["totals"]
     shutil.rmtree(run.path)
     dashboard.refresh()
     assert states(dashboard) == {"a": "deleted"}
-    assert figures_of(dashboard) == []
+    assert dashboard.page.figures == {}
     dashboard.close()
 
 
@@ -64,31 +75,19 @@ def test_controls(tmp_path: Path, still: None) -> None:
     finished(tmp_path, "b", "microcoder", 0, 40)
     dashboard = Dashboard(tmp_path, live=True)
 
-    def reward() -> list[str]:
-        dashboard.refresh()
-        figures = dashboard.curves.sections["Learning"].figures
-        return [trace.legendgroup for trace in figures["reward"].data]
-
-    assert reward() == ["grpo"] * 3 + ["microcoder"] * 3
-    dashboard.list.chosen = ["b"]
-    assert reward() == ["microcoder"] * 3
-    before = dashboard.curves.sections["Learning"].figures["reward"]
-    dashboard.smoothing.value = 15
-    dashboard.refresh()
-    assert dashboard.curves.sections["Learning"].figures["reward"] is before
-    dashboard.sections["Diversity"].value = True
-    dashboard.refresh()
-    assert list(dashboard.curves.sections) == ["Learning", "Truncation and mask", "Diversity"]
-    dashboard.shown.value = "Responses"
-    dashboard.refresh()
-    assert dashboard._body.children == (dashboard.samples,)
-    dashboard.pause.value = True
+    assert drawn(dashboard) == ["grpo", "microcoder"]
+    ask(dashboard, picked={"a": False})
+    assert drawn(dashboard) == ["microcoder"]
+    ask(dashboard, sections=["Learning", "Diversity"])
+    assert list(dashboard.page.sections) == ["Learning", "Diversity"]
+    assert dashboard.page.data == {}
+    ask(dashboard, open=True, browser={})
+    assert "No responses are stored yet" in dashboard.page.data["message"]
+    ask(dashboard, paused=True)
     shutil.rmtree(tmp_path / "a")
     dashboard.refresh()
     assert set(states(dashboard).values()) == {"finished"}
-    assert "Paused" in dashboard.status.value
-    dashboard.pause.value = False
-    dashboard.refresh()
+    ask(dashboard, paused=False)
     assert states(dashboard)["a"] == "deleted"
     dashboard.close()
 
@@ -108,18 +107,22 @@ def test_the_thread_looks_by_itself_and_survives_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dashboard = Dashboard(tmp_path, live=True)
-    failed, shown = threading.Event(), threading.Event()
-    poll = dashboard.store.poll
+    told = {
+        "The last look failed: OSError: disk": threading.Event(),
+        "1 starting": threading.Event(),
+    }
+    failed, shown = told.values()
+    store = dashboard.watch.store
+    poll = store.poll
 
     def broken() -> bool:
-        monkeypatch.setattr(dashboard.store, "poll", poll)
-        failed.set()
-        raise OSError("<b>disk</b>")
+        monkeypatch.setattr(store, "poll", poll)
+        raise OSError("disk")
 
-    monkeypatch.setattr(dashboard.store, "poll", broken)
-    dashboard.status.observe(
-        lambda change: shown.set() if "1 starting" in change["new"] else None, "value"
+    dashboard.page.observe(
+        lambda change: told.get(change["new"]["state"], threading.Event()).set(), "status"
     )
+    monkeypatch.setattr(store, "poll", broken)
     assert failed.wait(60)
     begin(tmp_path)
     assert shown.wait(60)
@@ -139,7 +142,7 @@ def test_an_experiment_is_watched_before_its_runs_exist(tmp_path: Path, still: N
     runs = [(run.arm, run.config) for run in planned_runs("results", "tiny", [0, 1], 4)]
     dashboard = Dashboard(tmp_path, planned=runs, live=True)
     assert list(states(dashboard).values()) == ["planned"] * 8
-    assert len(dashboard.list.chosen) == 8
+    assert len(dashboard.page.rows["chosen"]) == 8
     dashboard.close()
 
 
@@ -152,7 +155,7 @@ def test_planned_runs_are_listed_under_the_names_of_their_arms(tmp_path: Path, s
     def listed(planned: Any) -> list[str]:
         dashboard = Dashboard(tmp_path, planned=planned, live=True)
         dashboard.close()
-        return sorted(row["name"] for row in dashboard.list.rows)
+        return sorted(row["name"] for row in rows(dashboard))
 
     names = ["mine, seed 0", "mine, seed 1", "usual, seed 0"]
     assert listed([("mine", mine[0]), ("mine", mine[1]), ("usual", usual)]) == names
@@ -167,15 +170,11 @@ def test_a_folder_that_holds_something_else_is_passed_over(tmp_path: Path, still
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "run.json").write_text('{"config": {"lr": 1}, "seed": 0}')
     dashboard = Dashboard(tmp_path, live=True)
-    assert "No runs yet" in dashboard.status.value
+    assert dashboard.page.status["state"] == "No runs yet"
     dashboard.close()
 
 
-def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="Learning"):
-        Dashboard(tmp_path, sections=["Lerning"])
-    with pytest.raises(UserError, match="at least 1"):
-        Dashboard(tmp_path, smoothing=0)
+def test_a_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(UserError, match="is a file"):
@@ -188,14 +187,14 @@ def test_a_click_on_a_curve_opens_the_responses_of_its_step(tmp_path: Path, stil
         for step in (1, 21):
             run.write_completions(step, responses(["one", "two", "three", "four"]))
     dashboard = Dashboard(tmp_path, live=True)
-    figure = next(f for f in figures_of(dashboard) if f.layout.title.text == "Training reward")
-    index = next(i for i, one in enumerate(figure.data) if one.legendgroup == "microcoder")
-    points = {"trace_indexes": [index], "point_indexes": [0], "xs": [25], "ys": [0.5]}
-    figure._js2py_pointsCallback = {"event_type": "plotly_click", "points": points}
-    assert dashboard.shown.value == "Responses"
-    assert dashboard.samples.data["chosen"] == "b"
-    assert {row["step"] for row in dashboard.samples.data["rows"]} == {21}
-    assert all(row["diversity"] is None for row in dashboard.samples.data["rows"])  # short texts
+    sent: list[Any] = []
+    dashboard.page.send = lambda content: sent.append(content)
+    dashboard._open_stored({"arm": "microcoder", "step": 25})
+    assert sent == [{"opened": ("b", 21)}]
+    ask(dashboard, open=True, browser={"run": "b", "step": "21"})
+    assert dashboard.page.data["chosen"] == "b"
+    assert {row["step"] for row in dashboard.page.data["rows"]} == {21}
+    assert all(row["diversity"] is None for row in dashboard.page.data["rows"])  # short texts
     dashboard.close()
 
 
@@ -203,35 +202,25 @@ def test_rows_stay_where_they_are_and_a_new_run_comes_first(tmp_path: Path, stil
     finished(tmp_path, "done", "grpo", 0, 40)
     run = begin(tmp_path, "live")
     dashboard = Dashboard(tmp_path, live=True)
-    order = [row["id"] for row in dashboard.list.rows]
-    assert order == ["live", "done"]
+    assert list(states(dashboard)) == ["live", "done"]
     run.finish(2e9)
     begin(tmp_path, "new", recipe="grpo", seed=1)
     dashboard.refresh()
-    assert [row["id"] for row in dashboard.list.rows] == ["new", "live", "done"]
+    assert list(states(dashboard)) == ["new", "live", "done"]
     dashboard.close()
 
 
 def test_who_is_ahead_is_said_with_what_it_is_worth(tmp_path: Path, still: None) -> None:
     finished(tmp_path, "a", "grpo", 0, 40)
     dashboard = Dashboard(tmp_path, live=True)
-    assert "ahead" not in dashboard.status.value
+    assert dashboard.page.status["ahead"] == ""
     finished(tmp_path, "b", "microcoder", 0, 40)
     dashboard.refresh()
     told = "(one seed of each); under 5 seeds that decides nothing."
-    assert "is ahead at step 40, by " in dashboard.status.value
-    assert told in dashboard.status.value
+    assert "is ahead at step 40, by " in dashboard.page.status["ahead"]
+    assert told in dashboard.page.status["ahead"]
     finished(tmp_path, "c", "grpo_plus", 7, 40)
     dashboard.refresh()
-    assert "No arm is ahead yet: they have no seed in common." in dashboard.status.value
-    dashboard.close()
-
-
-def test_of_many_runs_the_means_alone_are_drawn(tmp_path: Path, still: None) -> None:
-    for seed in range(MOST_LINES + 1):
-        finished(tmp_path, f"r{seed}", "grpo", seed, 8)
-    dashboard = Dashboard(tmp_path, live=True)
-    reward = dashboard.curves.sections["Learning"].figures["reward"]
-    assert [one.visible for one in reward.data] == [False, None, None]
-    assert "means of 25 runs" in reward.layout.title.text
+    told = "No arm is ahead yet: they have no seed in common."
+    assert dashboard.page.status["ahead"] == told
     dashboard.close()

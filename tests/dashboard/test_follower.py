@@ -56,7 +56,7 @@ def test_what_a_task_s_evaluations_tell_has_columns_of_its_own(tmp_path: Path) -
     follower = RunFollower(run.path)
     for step in (0, 4):
         line = {"step": step, "max_completion_length": 64, "pass_at_1": 0.5, "per_problem": []}
-        run.append_eval({**line, "parts": {"f05": 0.1 * step}})
+        run.append_eval({**line, "mean_length": 9.0, "parts": {"f05": 0.1 * step}})
         follower.poll()
     assert follower.evals["parts/f05"].tolist() == [0.0, 0.4]
 

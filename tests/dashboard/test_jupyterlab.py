@@ -23,6 +23,8 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
     pytest.mark.skipif(not INSTALLED, reason="jupyterlab is not installed"),
 ]
+FRAME = "document.querySelector('iframe.mcb-live')"
+PAGE = f"{FRAME}.contentDocument"  # the dashboard's
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 TINY = {
     "profile": "tiny",
@@ -30,7 +32,7 @@ TINY = {
     "steps": 8,
 }
 DASHBOARD = """\
-from mcbench.report import Dashboard
+from mcbench.report.dashboard import Dashboard
 
 dashboard = Dashboard("runs")
 dashboard"""
@@ -99,11 +101,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asked = [STUDIES]
     for name, experiment, ids in (
         ("02_truncation_mask", "truncation_mask", ("whatifcell", "ifcell")),
-        ("03_temperature", "temperature", ("whatifcell",)),
-        ("09_context_length", "context_length", ("whatifcell",)),
+        ("03_temperature", "temperature", ("whatifimports whatifcell",)),
+        ("09_context_length", "context_length", ("whatifimports whatifcell",)),
     ):
         study = f"study = studies({experiment!r}, records, rows)[0]"
-        asked += [f"{study}\n{cell(name, id_)}" for id_ in ids]
+        asked += ["\n".join([study, *(cell(name, id_) for id_ in one.split())]) for one in ids]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     for name, sources in (
         ("watch", [DASHBOARD, THREADS]),
@@ -129,7 +131,7 @@ def test_every_notebook_opens_and_the_quickstart_runs(lab: Lab, folder: Path) ->
     lab.run_all()
     # The dashboard followed while the cell after it trained.
     lab.until(
-        "document.querySelector('.mcb-runs tr[data-state=finished] .mcb-count')?.textContent"
+        f"{PAGE}.querySelector('.mcb-runs tr[data-state=finished] .mcb-count')?.textContent"
         " === '8/8'"
     )
     lab.until(figure("Training reward") + ".data[2].x.at(-1) === 7")
@@ -168,7 +170,8 @@ def test_an_ablation_is_trained_live_and_ends_in_a_page(lab: Lab, folder: Path) 
     lab.until(f"{printed}.includes('attached to process {trainer}')")
     assert not (folder / "mine.html").exists()
     lab.until_done()
-    assert lab.tab.evaluate(shown(".jp-OutputArea .js-plotly-plot")) >= 4
+    figures = "document.querySelectorAll('.jp-OutputArea .js-plotly-plot').length"
+    assert lab.tab.evaluate(figures) >= 4
     # The link opens the page where JupyterLab serves it, whatever host and base address that has.
     link = "document.querySelector('.jp-OutputArea a[href*=files]')"
     assert lab.tab.evaluate(f"{link}.href") == f"{lab.url}/files/mine.html"
@@ -188,7 +191,7 @@ def test_a_section_starts_with_its_dashboard_and_a_form_that_adds_an_arm(
     finished(folder / "bench", "other", "microcoder", 3, 40)
     lab.open("08_batch_size.ipynb")
     lab.run_until_cell("watchcell")
-    lab.until("document.querySelector('.mcb-runs tbody tr').textContent.includes('the batch')")
+    lab.until(f"{PAGE}.querySelector('.mcb-runs tbody tr').textContent.includes('intermediate')")
     cost, problem = (
         f"document.querySelector('.mcb-form .mcb-{one}').textContent" for one in ("cost", "problem")
     )
@@ -205,7 +208,7 @@ def test_a_section_starts_with_its_dashboard_and_a_form_that_adds_an_arm(
     length = (
         f"{reward}?.data.find(t => t.legendgroup === 'mine' && t.meta.role === 'mean')?.x.length"
     )
-    rows = "document.querySelectorAll('.mcb-runs tbody tr')"
+    rows = f"{PAGE}.querySelectorAll('.mcb-runs tbody tr')"
     row = f"[...{rows}].find(r => r.textContent.includes('mine'))"
     lab.until(f"{length} > 1 && {row}.dataset.state === 'running'")
     lab.tab.evaluate(button.format("Stop") + ".click()")
@@ -259,24 +262,30 @@ def press(lab: Lab, handle: str, times: int) -> None:
 
 
 def figure(title: str) -> str:
-    """The plot of that title in the page."""
+    """The plot under that caption in the dashboard's page."""
     return (
-        "[...document.querySelectorAll('.mcb-figures .js-plotly-plot')]"
-        f".find(p => p.layout.title.text === {json.dumps(title)})"
+        f"[...{PAGE}.querySelectorAll('figure')].find(f => f.querySelector('figcaption')"
+        f".textContent.includes({json.dumps(title)}))?.querySelector('.plot')"
     )
 
 
-def click(lab: Lab, text: str) -> None:
-    lab.tab.evaluate(
-        f"[...document.querySelectorAll('.mcb-dashboard button')]"
-        f".find(b => b.textContent.trim().startsWith({json.dumps(text)})).click()"
+def click(lab: Lab, selector: str) -> None:
+    lab.tab.evaluate(f"{PAGE}.querySelector({json.dumps(selector)}).click()")
+
+
+def place(element: str) -> str:
+    """An element of the page in the frame, as to where it is on the screen."""
+    return (
+        "({ getBoundingClientRect: () => {"
+        f" const one = {element}.getBoundingClientRect(), all = {FRAME}.getBoundingClientRect();"
+        " return new DOMRect(one.x + all.x, one.y + all.y, one.width, one.height); } })"
     )
 
 
 def pick(lab: Lab, name: str, option: str) -> None:
     """Choose the option that begins so in the browser's drop-down of that name."""
     lab.tab.evaluate(
-        "(() => { const all = [...document.querySelectorAll('.browser .filters label')];"
+        f"(() => {{ const all = [...{PAGE}.querySelectorAll('.browser .filters label')];"
         f" const one = all.find(w => w.firstChild.textContent === {json.dumps(name)});"
         " const select = one.querySelector('select');"
         " select.value = [...select.options]"
@@ -286,8 +295,8 @@ def pick(lab: Lab, name: str, option: str) -> None:
 
 
 def shown(part: str) -> str:
-    """How many elements of that kind there are."""
-    return f"document.querySelectorAll({json.dumps(part)}).length"
+    """How many elements of that kind the dashboard's page has."""
+    return f"{PAGE}.querySelectorAll({json.dumps(part)}).length"
 
 
 def test_the_dashboard_follows_another_process_and_its_controls_work(
@@ -303,7 +312,7 @@ def test_the_dashboard_follows_another_process_and_its_controls_work(
         lab.open("watch.ipynb")
         lab.run_all()
         reward = figure("Training reward")
-        row = "document.querySelector('.mcb-runs tr[data-state=running]')"
+        row = f"{PAGE}.querySelector('.mcb-runs tr[data-state=running]')"
         lab.until(f"{row} && {reward}?.data.some(t => t.legendgroup === 'grpo')")
         length = (
             f"{reward}.data.find(t => t.legendgroup === 'grpo' && t.meta.role === 'mean').x.length"
@@ -320,8 +329,7 @@ def test_the_dashboard_follows_another_process_and_its_controls_work(
     finally:
         training.kill()
         training.wait()
-    click(lab, "Curves")
-    lab.until("document.querySelector('.mcb-runs tr[data-state=interrupted]')")
+    lab.until(f"{PAGE}.querySelector('.mcb-runs tr[data-state=interrupted]')")
     # Once more, and after a restart: one dashboard, one thread, all curves.
     check_again(lab, "notebook:run-all-cells")
     assert lab.errors == [], sorted(set(lab.errors))[:8]
@@ -336,8 +344,8 @@ def test_a_dashboard_may_be_cleared_while_its_figures_load(lab: Lab, folder: Pat
     clear = "panel.content.widgets[0].model.outputs.clear()"
     drawn = lab.tab.evaluate(
         "new Promise(done => { const look = () => {"
-        " if (!document.querySelector('.mcb-figures [role=img]')) return setTimeout(look, 1);"
-        " done(document.querySelectorAll('.mcb-figures .main-svg').length);"
+        f" if (!{FRAME}) return setTimeout(look, 1);"
+        f" done({shown('.plot .main-svg')});"
         f" {clear}; }}; look(); }})"
     )
     assert drawn == 0
@@ -347,48 +355,49 @@ def test_a_dashboard_may_be_cleared_while_its_figures_load(lab: Lab, folder: Pat
 
 
 def check_curve_controls(lab: Lab, reward: str, length: str) -> None:
-    click(lab, "Diversity")
+    click(lab, ".sections input[value=Diversity]")
     lab.until(figure("Self-BLEU"))
-    click(lab, "Diversity")
+    click(lab, ".sections input[value=Diversity]")
     lab.until("!" + figure("Self-BLEU"))
-    drawn = f"new Set({reward}.data.map(t => t.legendgroup))"
-    lab.tab.evaluate("document.querySelector('.mcb-arms button[value=GRPO]').click()")
+    drawn = f"new Set({reward}.data.filter(t => t.visible !== false).map(t => t.legendgroup))"
+    click(lab, ".toggles button[value=microcoder]")
     lab.until(f"!{drawn}.has('grpo') && {drawn}.has('microcoder')")
-    lab.tab.evaluate("document.querySelector('.mcb-arms button[value=GRPO]').click()")
+    click(lab, ".toggles button[value=microcoder]")
     lab.until(f"{drawn}.has('grpo')")
-    lab.tab.evaluate("document.querySelector('.mcb-runs tr[data-run=other] input').click()")
+    click(lab, ".mcb-runs tr[data-run=other] input")
     lab.until(f"!{drawn}.has('microcoder')")
-    lab.tab.evaluate("document.querySelector('.mcb-runs tr[data-run=other] input').click()")
+    click(lab, ".mcb-runs tr[data-run=other] input")
     lab.until(f"{drawn}.has('microcoder')")
     mean = f"{reward}.data.find(t => t.legendgroup === 'microcoder' && t.meta.role === 'mean')"
     before = lab.tab.evaluate(f"[...{mean}.y]")
-    press(lab, "document.querySelector('.mcb-controls .noUi-handle')", 3)
+    slider = f"{PAGE}.querySelector('#smoothing')"
+    lab.tab.evaluate(f"{slider}.value = 15; {slider}.dispatchEvent(new Event('input')); 0")
     lab.until(f"JSON.stringify([...{mean}.y]) !== {json.dumps(json.dumps(before))}")
-    click(lab, "Pause")
-    lab.until("document.querySelector('.mcb-status').textContent.startsWith('Paused')")
-    click(lab, "Resume")
+    click(lab, "#pause")
+    lab.until(f"{PAGE}.querySelector('.status').textContent.startsWith('Paused')")
+    click(lab, "#pause")
     seen = lab.tab.evaluate(length)
     lab.until(f"{length} > {seen}")
 
 
 def check_responses(lab: Lab) -> None:
-    click(lab, "Responses")
     response, head = (
         ".browser .columns details",
-        "document.querySelector('.browser h5').textContent",
+        f"{PAGE}.querySelector('.browser h5').textContent",
     )
     lab.until(shown(response) + " > 0")
     pick(lab, "Run", "MicroCoder-GRPO")
     lab.until(f"{head}.startsWith('MicroCoder')")
     pick(lab, "Problem", "1.")
     lab.until(shown(response) + " === 2")
-    second = f"document.querySelectorAll('{response} pre')[1].textContent"
+    second = f"{PAGE}.querySelectorAll('{response} pre')[1].textContent"
     lab.until(f"{second} !== '…'")
     assert lab.tab.evaluate(second) == f"second {HOSTILE}␀"
     assert shown_count(lab, ".browser script, .browser img") == 0
-    assert lab.tab.evaluate("typeof window.pwned") == "undefined"
+    for window in ("window", f"{FRAME}.contentWindow"):
+        assert lab.tab.evaluate(f"typeof {window}.pwned") == "undefined"
     assert shown_count(lab, ".browser .tests li") == 4
-    why = lab.tab.evaluate("document.querySelectorAll('.browser .why')[1].textContent")
+    why = lab.tab.evaluate(f"{PAGE}.querySelectorAll('.browser .why')[1].textContent")
     assert why == "Test 2: wrong answer; later tests were not run."
     check_overlays(lab)
     check_links(lab)
@@ -396,7 +405,8 @@ def check_responses(lab: Lab) -> None:
     lab.until(shown(response) + " === 2")  # of both problems
     pick(lab, "Verdict", "any")
     pick(lab, "Mask", "masked")
-    lab.until("document.querySelector('.browser .summary').textContent.startsWith('1 response of')")
+    summary = f"{PAGE}.querySelector('.browser .summary').textContent"
+    lab.until(f"{summary}.startsWith('1 response of')")
     pick(lab, "Mask", "any")
     search(lab, "SECOND")
     lab.until(shown(response) + " === 1 && " + shown(".browser mark") + " === 1")
@@ -407,7 +417,7 @@ def check_responses(lab: Lab) -> None:
 
 def check_overlays(lab: Lab) -> None:
     """Tokens by how probable they were; the mask and the advantage of a response whole."""
-    title = "document.querySelectorAll('.browser .token')[{}].title"
+    title = f"{PAGE}.querySelectorAll('.browser .token')[{{}}].title"
     pick(lab, "Colour tokens by", "log-probability")
     lab.until(shown(".browser .token") + " === 4 && " + f"/log-prob/.test({title.format(0)})")
     pick(lab, "Colour tokens by", "ratio and clip")
@@ -426,32 +436,33 @@ def check_links(lab: Lab) -> None:
     """A brush over the groups filters the responses; a problem is followed over the steps; the
     programs of a group are told apart.
     """
-    summary = "document.querySelector('.browser .summary').textContent"
-    plot = "document.querySelector('.browser svg.scatter')"
+    summary = f"{PAGE}.querySelector('.browser .summary').textContent"
+    plot = f"{PAGE}.querySelector('.browser svg.scatter')"
     lab.tab.evaluate(f"{plot}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
-    left = "document.querySelector('.browser circle:not(.out)')"
-    lab.until(f"{left} && document.querySelector('.browser .weights').ariaLabel")
-    drag(lab.tab, left, (-0.2, -0.2), (1.2, 1.2))  # the dot is at the edge
+    left = f"{PAGE}.querySelector('.browser circle:not(.out)')"
+    lab.until(f"{left} && {PAGE}.querySelector('.browser .weights').ariaLabel")
+    drag(lab.tab, place(left), (-0.2, -0.2), (1.2, 1.2))  # the dot is at the edge
     lab.until(f"{summary}.startsWith('2 responses of 4 match')")
-    lab.tab.evaluate("document.querySelector('.browser .views button').click()")
+    click(lab, ".browser .views button")
     lab.until(f"{summary} === '2 responses to this problem'")
-    programs = "document.querySelector('.browser .programs').textContent"
+    programs = f"{PAGE}.querySelector('.browser .programs').textContent"
     assert "no program × 2: 1 right" in lab.tab.evaluate(programs)
-    over = "document.querySelector('.browser .filters input[type=checkbox]').click()"
-    lab.tab.evaluate(over)
-    heads = "[...document.querySelectorAll('.browser h4')].map(h => h.textContent).join()"
+    over = ".browser .filters input[type=checkbox]"
+    click(lab, over)
+    heads = f"[...{PAGE}.querySelectorAll('.browser h4')].map(h => h.textContent).join()"
     lab.until(f"{heads} === 'Step 1, problem p0,Step 9, problem p0'")
-    lab.tab.evaluate(over)
+    click(lab, over)
     lab.until(f"{summary} === '2 responses to this problem'")
 
 
 def check_a_click_opens_the_responses(lab: Lab) -> None:
     """A click on a curve's point: the responses stored nearest to its step."""
     plot = figure("Training reward")
+    area = f"{plot}.querySelector('.nsewdrag')"
     lab.tab.evaluate(f"{plot}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
     x, y = lab.tab.evaluate(
-        f"(({{left, top, width, height}}) => [left + width / 8, top + height / 2])"
-        f"({plot}.querySelector('.nsewdrag').getBoundingClientRect())"
+        "(({left, top, width, height}) => [left + width / 8, top + height / 2])"
+        f"({place(area)}.getBoundingClientRect())"
     )
     for shift in (0, 5):
         lab.tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + shift, y=y)
@@ -459,16 +470,14 @@ def check_a_click_opens_the_responses(lab: Lab) -> None:
     for kind in ("mousePressed", "mouseReleased"):
         at = {"x": x + 5, "y": y, "button": "left", "clickCount": 1}
         lab.tab.call("Input.dispatchMouseEvent", type=kind, **at)
-    step = "document.querySelector('.browser .filters select')"
+    step = f"{PAGE}.querySelector('.browser .filters select')"
     lab.until(f"{step} && {step}.value && {step}.value !== 'latest'")
     pick(lab, "Generation", "latest")
-    click(lab, "Curves")
-    lab.until(figure("Training reward"))
 
 
 def search(lab: Lab, words: str) -> None:
     lab.tab.evaluate(
-        "(() => { const one = document.querySelector('.browser input[type=search]');"
+        f"(() => {{ const one = {PAGE}.querySelector('.browser input[type=search]');"
         f" one.value = {json.dumps(words)}; one.dispatchEvent(new Event('input')); }})()"
     )
 
@@ -483,7 +492,7 @@ def check_again(lab: Lab, command: str) -> None:
     if "restart" in command:
         lab.until("document.querySelector('.jp-Dialog .jp-mod-accept')")
         lab.tab.evaluate("document.querySelector('.jp-Dialog .jp-mod-accept').click()")
-    lab.until(shown(".mcb-figures .main-svg") + " > 3")
+    lab.until(shown(".plot .main-svg") + " > 3")
     lab.until_done()
     printed = "panel.content.widgets[1].model.outputs.toJSON()[0].text"
     assert lab.tab.evaluate(printed) == "1 thread(s)\n"

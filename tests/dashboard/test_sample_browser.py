@@ -3,12 +3,11 @@
 """
 
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
 from mcbench.report.dashboard.follower import StoreFollower
-from mcbench.report.dashboard.sample_browser import SampleBrowser
+from mcbench.report.dashboard.sample_browser import Responses
 from mcbench.report.style import arm_styles
 
 from .runs import HOSTILE, begin, responses
@@ -16,7 +15,20 @@ from .runs import HOSTILE, begin, responses
 TEXTS = ["alpha", "beta", f"gamma {HOSTILE}", "\x1b[31mred\x00\u202egnp.exe", "x" * 300_000, "zeta"]
 
 
-def browser(root: Path) -> SampleBrowser:
+class Browser:
+    """Asks as the page does, and keeps what is answered."""
+
+    def __init__(self, store: StoreFollower) -> None:
+        style = arm_styles(["grpo"])["grpo"]
+        self.named = {f"Run {n}": (style, store.runs[n]) for n in "abc"}
+        self.responses, self.asked = Responses(), dict[str, Any]()
+        self.refresh()
+
+    def refresh(self) -> None:
+        self.data, self.texts = self.responses.answer(self.asked, self.named)
+
+
+def browser(root: Path) -> Browser:
     for name, recipe in (("a", "grpo"), ("b", "microcoder")):
         run = begin(root, name, recipe=recipe)
         run.write_completions(1, responses(TEXTS))
@@ -24,17 +36,13 @@ def browser(root: Path) -> SampleBrowser:
     begin(root, "c")
     store = StoreFollower(root)
     store.poll()
-    style = arm_styles(["grpo"])["grpo"]
-    made = SampleBrowser(
-        lambda: {f"Run {n}": (style, store.runs[n]) for n in "abc"}, threading.RLock()
-    )
-    made.refresh()
-    return made
+    return Browser(store)
 
 
-def ask(made: SampleBrowser, **wanted: Any) -> list[str]:
+def ask(made: Browser, **wanted: Any) -> list[str]:
     """The ids of the rows that come for it."""
-    made.asked = {**made.asked, **wanted}
+    made.asked |= wanted
+    made.refresh()
     json.dumps([made.data, made.texts], allow_nan=False)
     return [row["id"] for row in made.data["rows"]]
 
@@ -92,7 +100,7 @@ def test_a_step_that_disappears_is_said(tmp_path: Path) -> None:
     made = browser(tmp_path)
     ask(made, step="1")
     (tmp_path / "a" / "completions" / "step_000001.parquet").unlink()
-    made._responses._kept.clear()
+    made.responses._kept.clear()
     made.refresh()
     assert made.data["message"] == "No responses are stored for step 1 of this run."
     for path in tmp_path.glob("*/completions/*"):

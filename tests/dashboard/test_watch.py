@@ -103,6 +103,8 @@ def test_nothing_but_its_own_page_is_answered(tmp_path: Path, capfd: Any) -> Non
         assert main(["watch", str(tmp_path / "runs"), "--port", port]) == 2
         told = "is taken or not allowed; another one: --port 0 finds a free one\n"
         assert capfd.readouterr().err == f"mcbench: port {port} {told}"
+        assert main(["watch", str(tmp_path / "runs"), "--port", "99999"]) == 2
+        assert "a number from 0 to 65535, got 99999" in capfd.readouterr().err
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
         assert process.stderr

@@ -317,6 +317,16 @@ def test_a_compressed_file_cut_short_keeps_what_came_before(tmp_path):
     assert "HumanEval.jsonl.gz breaks off" in rejected.detail
 
 
+def test_a_compressed_line_of_many_values_is_refused(tmp_path):
+    bomb, sound = (published.humaneval(task_id=f"HumanEval/{n}") for n in range(2))
+    path = jsonl(tmp_path / "HumanEval.jsonl.gz", bomb | {"more": [[]] * 1_000_001}, sound)
+    _, [rejected] = read("humaneval", path)
+    assert (rejected.rule, rejected.detail) == (
+        "oversized",
+        "the line unpacks to more than 1,000,000 values",
+    )
+
+
 def test_a_parquet_file_cut_short(tmp_path):
     jsonl(tmp_path / "ALL" / "train-0.jsonl", published.taco())
     path = parquet(tmp_path / "ALL" / "train-1.parquet", published.taco())

@@ -82,9 +82,11 @@ def test_what_could_not_be_read_is_said(capsys, tmp_path):
         (("--test-set", "livecodebench:v8"), "unknown subset"),
         (("--test-set", "livecodebench", "--data", "none"), "none does not exist"),
         (
-            ("--test-set", "nano:test", "--from", "2025"),
+            ("--test-set", "nano:test", "--from", "2025-01-01"),
             "nano:test is none",
         ),
+        (("--test-set", "livecodebench", "--from", "2020-13-01"), "YYYY-MM-DD, got '2020-13-01'"),
+        (("--from", "2025-02-01", "--to", "2025-01-31"), "no day is from 2025-02-01 on"),
         (("--test-set", "x"), "unknown problem set 'x'"),
         (("--workers", "0"), "--workers must be at least 1"),
         (("--attempts", "0"), "attempts must be at least 1"),
@@ -131,9 +133,6 @@ def test_where_nothing_can_be_written_nothing_is_sampled(tmp_path, option):
 
 def test_a_window_without_problems_names_the_dates(tmp_path):
     path = jsonl(tmp_path / "test6.jsonl", published.lcb())
-    window = ("--test-set", "livecodebench", "--data", str(path), "--from", "2025")
-    with pytest.raises(UserError, match="YYYY-MM-DD"):
-        evaluate("nano-s", *window)
     with pytest.raises(UserError, match="its problems are of 2025-04-05"):
         evaluate("nano-s", "--test-set", "livecodebench", "--data", str(path), "--to", "2025-01-01")
 

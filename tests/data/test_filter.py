@@ -218,6 +218,9 @@ def test_overlap_is_found_whatever_numbers_case_and_layout(tmp_path, text):
 
 PAIRS = [{"stdin": f"{n}\n", "expected": f"{n * n % 7}\n"} for n in range(21)]
 OTHER = [{"stdin": f"{n}\n", "expected": f"{n * n % 7 + (n > 3)}\n"} for n in range(21)]
+FILLED = [{"stdin": f"{n}\n", "expected": "0"} for n in range(100, 160)] + PAIRS
+CASE = [{"stdin": f"{n}\n", "expected": f"YES {n / 2}\n"} for n in range(21)]
+LOWER = [{"stdin": f"{n}\n", "expected": f"Yes {n / 2:.3f}\n"} for n in range(21)]
 LONG = [{"stdin": " ".join(map(str, range(99))), "expected": "5"}]
 
 
@@ -227,6 +230,8 @@ LONG = [{"stdin": " ".join(map(str, range(99))), "expected": "5"}]
         (PAIRS, PAIRS, "has 21 of 21 tests of e/0"),
         (PAIRS[2:7], [{**one, "stdin": f" {one['stdin']}"} for one in PAIRS], "has 5 of 21 tests"),
         ([*OTHER, *LONG], [*PAIRS, *LONG], "has 5 of 22 tests"),  # a long one tells by itself
+        (FILLED, PAIRS, "has 21 of 21 tests"),  # wherever they are
+        (CASE, LOWER, "has 21 of 21 tests"),  # however the answers are written
         (OTHER, PAIRS, ""),  # four of 21, by chance
         (PAIRS[:2], PAIRS, ""),
     ],

@@ -273,3 +273,11 @@ def test_the_most_trivial_program():
 def test_impossible_settings_are_refused(options):
     with pytest.raises(UserError):
         VerifyConfig(**options)
+
+
+def test_what_is_known_of_a_batch_does_not_outlast_an_installation(judge, tmp_path, monkeypatch):
+    before = Verify(judge).key
+    (tmp_path / "extra-1.0.dist-info").mkdir()
+    (tmp_path / "extra-1.0.dist-info" / "METADATA").write_text("Name: extra\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert Verify(judge).key != before

@@ -3,8 +3,11 @@
 import asyncio
 import inspect
 import json
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from mcbench.data.export import FORMS
@@ -59,6 +62,19 @@ def test_tests_in_all_forms_of_apps_and_taco(response, tests):
     assert verl_score("apps", WRONG, json.dumps(tests)) == 0.0
 
 
+def test_columns_that_came_as_arrays():
+    lines = np.array([np.array(["2", "3", "4"], dtype=object), None], dtype=object)[:1]
+    tests = {"inputs": lines, "outputs": np.array(["7"], dtype=object)}
+    assert verl_score("apps", SUM, tests) == 1.0
+
+
+def test_a_fork_judges_with_a_sandbox_of_its_own():
+    given = {"data_source": "x", "solution_str": RIGHT, "ground_truth": truth(STDIN)}
+    assert verl_score(**given) == 1.0
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        assert pool.submit(verl_score, **given).result() == 1.0
+
+
 def test_all_outputs_are_read_in_one_way():
     tests = {"inputs": [[1], [[2]]], "outputs": [[1], [2]], "fn_name": "f"}
     sometimes = "```python\ndef f(x): return x\n```"  # right in one reading each
@@ -109,8 +125,6 @@ def _verl_data(responses, problem):
     import torch
 
     protocol = pytest.importorskip("verl.protocol", reason="verl is not installed")
-    import numpy as np
-
     longest = max(map(len, responses))
     ids = torch.tensor([[*map(ord, text), *[0] * (longest - len(text))] for text in responses])
     prompt = torch.ones(len(responses), 1, dtype=torch.long)

@@ -37,6 +37,11 @@ def test_the_environment_tells_nothing_of_the_host(evaluator, monkeypatch):
     assert set(told) <= {"HOME", "LANG", "LC_CTYPE", "PATH", "PYTHONHASHSEED", "TMPDIR"} | threads
 
 
+def test_where_memory_runs_out_the_kernel_ends_tests_first(evaluator):
+    code = "print(open('/proc/self/oom_score_adj').read())"
+    assert evaluator.evaluate([Submission(code, [StdioTest("", "1000")])])[0].passed
+
+
 def test_background_processes_end_with_the_test(evaluator):
     code = (
         "import os, time\nfor i in range(20):\n  if os.fork() == 0:\n    os.setsid()\n"

@@ -32,7 +32,7 @@ FAULTS = [
     ("assert f(1) == 1\nimport no_such_module", "No module named 'no_such_module'"),
     ("assert 1 == 2\nassert f(1) == 1", "AssertionError (assert 1 == 2)"),
     ("x = [][0]\nassert f(1) == 1", "IndexError: list index out of range (x = [][0])"),
-    ("def test_f(capsys): assert f(1) == 1", "the fixture 'capsys' is not available"),
+    ("def test_f(caplog): assert f(1) == 1", "the fixture 'caplog' is not available"),
     ("import pytest\ndef test_f():\n  with pytest.warns(Warning): f(1)", "pytest.warns is not"),
     (
         "import pytest\nf(1)\n@pytest.mark.parametrize('a, b', [1])\n"
@@ -75,6 +75,12 @@ def test_a_checker_that_is_no_python_is_refused():
         StdioTest("", "1", checker=CheckerProgram("def ("))
 
 
+def test_a_checker_that_says_neither_right_nor_wrong_is_at_fault(evaluator):
+    given = Submission("print(2)", [StdioTest("", "1", checker=lambda e, a: (e == a, "told"))])
+    result = evaluator.evaluate([given])[0].tests[0]
+    assert (result.verdict, "neither right nor wrong" in result.message) == ("IE", True)
+
+
 def test_a_checker_that_fails_on_the_expected_answer_too_shows_its_error(evaluator):
     checker = CheckerProgram("import sys\nprint(open(sys.argv[3]).read() / 2)")
     given = Submission("print(1)", [StdioTest("", "1", checker=checker)])
@@ -93,7 +99,9 @@ def test_a_stand_in_for_an_answer_does_not_excuse_what_makes_a_checker_fail(eval
     ("checker", "verdict"),
     [
         (lambda expected, actual: no_such_name, "IE"),  # noqa: F821
-        (lambda expected, actual: actual[0] == 1, "WA"),
+        (lambda expected, actual: actual[0] == 1, "IE"),
+        (lambda answer: True, "IE"),
+        (lambda expected, actual: 1 / (actual - 1), "WA"),
         (lambda expected, actual: actual == expected or no_such_name, "WA"),  # noqa: F821
     ],
 )
@@ -105,3 +113,45 @@ def test_a_function_that_cannot_run_is_at_fault_itself(checker, verdict, evaluat
 def test_a_file_that_grows_too_large_in_a_call_is_over_the_output_limit(evaluator):
     code = "def f(x):\n    open('big', 'w').write('x' * (20 << 20))"
     assert evaluator.evaluate([Submission(code, [AssertTest("f(1)")])])[0].verdicts == ["OLE"]
+
+
+PREAMBLES = [
+    ("raise ValueError('x')", "print(1)", StdioTest("", "1"), "IE"),
+    ("import no_such_module", "def f(x): return x", CallTest("f", [1], 1), "IE"),
+    ("raise SystemExit(3)", "def f(x): return x", AssertTest("assert f(1) == 1"), "IE"),
+    ("def g(x): return 1 / x", "print(g(0))", StdioTest("", "1"), "RE"),
+]
+
+
+@pytest.mark.parametrize(("preamble", "code", "test", "verdict"), PREAMBLES)
+def test_a_preamble_that_fails_by_itself_is_at_fault(preamble, code, test, verdict, evaluator):
+    (result,) = evaluator.evaluate([Submission(code, [test], preamble=preamble)])[0].tests
+    assert result.verdict == verdict, result
+    assert ("the problem's preamble fails" in result.message) == (verdict == "IE")
+
+
+# What a submission does at once, so that a test fails before it asks anything.
+SABOTAGE = [
+    ("import os\nos.chmod('.', 0)", "open('x', 'w')"),
+    ("import os\nos.mkdir('out')", "import os\nos.mkdir('out')"),
+    (
+        "for i in range(9):\n  try: open(str(i), 'wb').write(bytes(15 << 20))\n  except OSError: 0",
+        "open('x', 'w').write('x' * 10**6)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "test"), SABOTAGE)
+def test_a_test_that_the_submission_makes_fail_is_not_at_fault(code, test, evaluator):
+    # To look up a name is no question, and waits until the submission is defined.
+    waiting = "import solution\ntry: solution.ready\nexcept AttributeError: 0\n"
+    test = AssertTest(f"{waiting}{test}\nassert f(1) == 1")
+    code = f"{code}\ndef f(x): return 0\ndef ready(): 0"
+    (result,) = evaluator.evaluate([Submission(code, [test], 5)])[0].tests
+    assert result.verdict == "RE", result
+
+
+def test_collection_that_the_submission_makes_fail_is_its_fault(evaluator):
+    test = "import pytest\n@pytest.mark.parametrize('x', [1], ids=f)\ndef test_a(x): assert f(x)"
+    for code, verdict in (("def f(x): raise ValueError", "RE"), ("def f(x): return 'a'", "AC")):
+        assert evaluator.evaluate([Submission(code, [AssertTest(test)])])[0].verdicts == [verdict]

@@ -25,6 +25,13 @@ CASES = [
     # One that fails on the expected answer, too, is at fault itself.
     ("IE", "print(1)", CheckerProgram("1 / 0")),
     ("IE", "print(1)", CheckerProgram("import no_such_module", "icpc")),
+    # Or comes to no decision.
+    ("IE", "print(1)", CheckerProgram("pass")),
+    ("IE", "print(1)", CheckerProgram("print('well done')")),
+    ("WA", "print(1)", CheckerProgram("print(False)")),
+    ("IE", "print(1)", CheckerProgram("import sys; sys.exit(1)", "icpc")),
+    ("IE", "print(1)", CheckerProgram("pass", "icpc")),
+    ("AC", "print(1)", CheckerProgram("import os\nos._exit(42)", "icpc")),
 ]
 
 

@@ -8,8 +8,8 @@ from mcbench.evaluator import extract_code
 
 TEXTS = ["Some words.", "A `code` span.", "# Head", "***", "a\nb"]
 CODES = [
-    *("x = 1", "if x:\n    y = 2\n\n    z = 3", "def f(a):\n  return a"),
-    *("print('`')", "s = '''\n  a\n'''", "# c```d"),
+    *("print(1)", "if x:\n    print(2)\n\n    z = 3", "def f(a):\n  return a"),
+    *("print('`')", "s = '''\n  a\n'''; print(s)", "print(0)  # c```d"),
 ]
 PYTHON = ("python", "py", "", "python3")
 

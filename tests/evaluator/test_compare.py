@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 from fractions import Fraction
 from itertools import count, permutations, zip_longest
 
@@ -45,6 +46,7 @@ ACCEPTED = [
     ("numeric", "0.5 1", "0.5 1.0", {}),
     ("numeric", "0.5\n-3 0", "0.50\n-3.000 0.0", {}),
     ("numeric", "1", "1.0", {"real": True}),
+    ("numeric", "0.5 10000000000000000 0 -0", "0.5 1e+16 -0.0 0", {}),  # as Python prints them
     ("numeric", "100000 0.5", "100000 0.50001", {"rtol": 1e-4}),
     # A float has no more digits than that.
     ("numeric", "1.2345678901234567e+19", "12345678901234567890", {}),
@@ -78,6 +80,8 @@ REJECTED = [
     ("0.5 5", "0.5 5.", {}),
     ("2.0 5", "2 5.0", {}),
     ("1", "1e0", {"real": True}),
+    ("1 5", "1 --5", {"real": True}),
+    ("0.5 10000000000000000", "0.5 1.0000000000000002e+16", {}),
     ("100000 0.5", "100001 0.5", {"rtol": 1e-4}),
     ("1.2345678901234567e+19", "12345678901234569999", {}),
     ("5", "05", {}),
@@ -158,6 +162,8 @@ VALUES_ACCEPTED = [
     ("structure", 100, 105, {"rtol": 0.1}),
     ("structure", [[100], (7,)], [[105], [7]], {"rtol": 0.1}),
     ("structure", 10**5000, 10**5000 + 1, {"atol": 1}),
+    ("structure", [0.1 + 1j], [0.1 + (1 + 1e-9) * 1j], {}),
+    ("any_order", [1j, 0.1 + 0.2 + 2j], [0.3 + 2j, 1j], {"any_order": True}),
 ]
 
 VALUES_REJECTED = [
@@ -258,6 +264,30 @@ def test_a_checker_gets_the_test_only_if_it_asks_for_it():
     assert outputs_match("1", "1", checker=lambda e, a, digits=3: digits == 3)
     assert not outputs_match("1", "1", checker=lambda e, a, test=1: test == 1)
     assert not outputs_match("1", "1", checker=lambda e, a: np.array([1, 1]))  # has no truth value
+
+
+async def waits(expected, actual):
+    return False
+
+
+def exits(expected, actual):
+    raise SystemExit(0)
+
+
+ACCEPTING = [True, np.True_, 1, 1.0, np.float64(1), re.match("", "")]
+REFUSING = [0.5, math.nan, -1, None, "False", (False, "no"), NotImplemented]
+
+
+@pytest.mark.parametrize("found", [*ACCEPTING, *REFUSING])
+def test_a_checker_accepts_by_what_is_right_or_a_score_of_one(found):
+    wanted = any(found is one for one in ACCEPTING)
+    assert outputs_match("1", "1", checker=lambda e, a: found) is wanted
+
+
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize("checker", [waits, exits])
+def test_nor_does_one_that_says_nothing(checker):
+    assert not outputs_match("1", "1", checker=checker)
 
 
 def test_unordered_numbers_are_paired_as_well_as_they_can_be():

@@ -2,6 +2,8 @@
 
 import pytest
 
+from mcbench.evaluator import StdioTest, Submission
+
 
 def test_five_megabytes_in_and_out(judge):
     text = "0123456789" * 500_000
@@ -73,8 +75,39 @@ os.wait()
     assert result.verdict == "AC", result.message
 
 
+@pytest.mark.parametrize("large", ["inspect", "ast", "asyncio"])
+def test_what_is_large_makes_no_fork_dearer(large, judge):
+    assert judge(f"import sys\nprint({large!r} in sys.modules)", "", "False").verdict == "AC"
+
+
 def test_a_program_finds_nothing_of_the_project(judge):
     code = "import sys\nprint(*(name for name in sys.modules if 'mcbench' in name))\n"
     code += "try: import mcbench\nexcept ImportError: print(3)"
     result = judge(code, "", "\n3\n")
     assert (result.verdict, result.strategy) == ("AC", "exact"), result.message
+
+
+READS_ITSELF = [
+    "import sys\nsys.stdout.write(open(sys.argv[0]).read())",
+    "print(open(__file__, encoding='utf-8').read())  # é",
+    "import inspect\ndef f():\n    return inspect.getsource(f)\nprint(f())",
+]
+
+
+@pytest.mark.parametrize("code", READS_ITSELF)
+def test_a_program_finds_itself(code, judge):
+    source = code.split("\n", 1)[1].rsplit("\n", 1)[0] if "inspect" in code else code
+    assert judge(code, "", source).verdict == "AC"
+
+
+SPAWNING = """
+import multiprocessing
+def square(x): return x * x
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool: print(pool.map(square, [3]))
+"""
+
+
+def test_a_spawned_process_imports_the_program(evaluator):
+    given = Submission(SPAWNING, [StdioTest("", "[9]")], 20)
+    assert evaluator.evaluate([given])[0].verdicts == ["AC"]

@@ -17,7 +17,7 @@ import pytest
 import mcbench.evaluator
 from benchmarks.suite import ATTACKS
 from mcbench.errors import UserError
-from mcbench.evaluator import Evaluator, StdioTest, Submission
+from mcbench.evaluator import Evaluator, StdioTest, Submission, portable
 from tests.evaluator.processes import (
     alive,
     descendants,
@@ -110,28 +110,44 @@ def is_test(pid: int) -> bool:
         return False
 
 
+def test_a_fork_waits_for_others_that_have_taken_all_processes(monkeypatch):
+    forks = iter([BlockingIOError, BlockingIOError, 4711])
+
+    def fork() -> int:
+        if isinstance(found := next(forks), int):
+            return found
+        raise found
+
+    monkeypatch.setattr(os, "fork", fork)
+    assert portable.fork() == 4711
+
+
 def test_a_test_whose_sandbox_always_dies_is_an_infrastructure_error():
     others = descendants(os.getpid())
     ended = threading.Event()
 
-    def kill_whenever_it_runs() -> bool:
+    def kill_two_sandboxes_while_it_runs() -> bool:
         found = levels(os.getpid())
         if len(found) > 2 and any(map(is_test, found[2] - others)):
             kill((found[0] | found[1]) - others)
-        return ended.is_set()
+            others.update(*found)
+            killed.append(found)
+        return ended.is_set() or len(killed) == 2
 
+    killed: list[list[set[int]]] = []
     with Evaluator(workers=1) as evaluator:
-        killer = threading.Thread(target=eventually, args=(kill_whenever_it_runs, 60))
+        killer = threading.Thread(target=eventually, args=(kill_two_sandboxes_while_it_runs, 60))
         killer.start()
         try:
-            result = evaluator.evaluate([ENDLESS])[0]
+            result, *behind = evaluator.evaluate([ENDLESS, *(doubling(i, i) for i in range(3))])
         finally:
             ended.set()
             killer.join()
         assert result.verdicts == ["IE"]
         assert not result.passed
         assert result.tests[0].message
-        assert evaluator.evaluate([doubling(None)])[0].passed
+        # What had been sent to the same sandboxes was not tried yet.
+        assert [each.verdicts for each in behind] == [expected_verdicts(i) for i in range(3)]
 
 
 def test_cancelled_calls_leave_the_evaluator_usable(evaluator):

@@ -33,6 +33,17 @@ MIRROR = """class Solution:
             root.left, root.right = self.mirror(root.right), self.mirror(root.left)
         return root
 """
+PYTHON_2 = """class Solution(object):
+    def reverse(self, head):
+        \"""
+        :type head: Optional[ListNode]
+        :rtype: Optional[ListNode]
+        \"""
+        before = None
+        while head:
+            head.next, before, head = before, head, head.next
+        return before
+"""
 COUNT = """def count(root: 'TreeNode') -> int:
     return 1 + count(root.left) + count(root.right) if root else 0
 """
@@ -43,6 +54,8 @@ COUNT = """def count(root: 'TreeNode') -> int:
     [
         (REVERSE, "reverse", [[1, 2, 3]], [3, 2, 1]),
         (REVERSE, "reverse", [[]], []),
+        (PYTHON_2, "reverse", [[1, 2, 3]], [3, 2, 1]),
+        (PYTHON_2, "reverse", [[]], []),
         (OWN + REVERSE, "reverse", [[1, 2]], [2, 1]),
         (MERGE, "merge", [[[1, 4], [], [2]]], [1, 2, 4]),
         (MIRROR, "mirror", [[1, 2, 3, None, 4]], [1, 3, 2, None, None, 4]),

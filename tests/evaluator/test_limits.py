@@ -89,3 +89,14 @@ def test_argument_that_cannot_be_sent(evaluator):
     with pytest.raises(UserError, match="test 0: an argument cannot be sent"):
         evaluator.evaluate([Submission("", [CallTest("f", [object()], 1)])])
     assert evaluator.evaluate([Submission("", [StdioTest("", "")])])[0].passed
+
+
+def test_threads_use_no_memory_for_being_many(evaluator):
+    code = (
+        "from concurrent.futures import ThreadPoolExecutor\nimport threading\n"
+        "all_there = threading.Barrier(100)\n"
+        "with ThreadPoolExecutor(100) as pool:\n"
+        "    print(len(list(pool.map(lambda _: all_there.wait(), range(100)))))"
+    )
+    given = Submission(code, [StdioTest("", "100")], memory_limit_mb=64)
+    assert evaluator.evaluate([given])[0].passed

@@ -7,14 +7,16 @@ single system calls. What may harm others runs as a user without rights in a pid
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 
 from benchmarks.suite import ATTACKS
-from mcbench.evaluator import AssertTest, CallTest, Evaluator, StdioTest, Submission
+from mcbench.evaluator import AssertTest, CallTest, Evaluator, StdioTest, Submission, pool, portable
 from tests.evaluator.machines import ROOT, as_root, elsewhere, on_linux, run
 from tests.evaluator.processes import alive, descendants, eventually, levels
 
@@ -96,6 +98,22 @@ def test_a_refused_feature_changes_no_verdict(calls):
         assert done.stderr.count(repr(layer)) == 1, done.stderr
 
 
+def test_messages_that_arrive_together_are_told_apart():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        sender, receiver = portable.Channel(ours), portable.Channel(theirs, 1)
+        for number, size in enumerate((100_000, 1, 0)):  # more than is read at once
+            file = portable.memory_file("content")
+            os.write(file, str(number).encode())
+            sender.send({"number": number, "text": "x" * size}, [file])
+            os.close(file)
+        for number in range(3):
+            message, (file,) = receiver.receive()
+            assert message["number"] == number
+            assert portable.read_all(file) == str(number).encode()
+            os.close(file)
+
+
 def test_a_killed_zygote_takes_its_test_along():
     others = descendants(os.getpid())
     with Evaluator(workers=1) as evaluator:
@@ -135,9 +153,29 @@ def test_nothing_outlives_a_killed_evaluator(tmp_path):
 # As a user without rights -----------------------------------------------------------------------
 
 
+# The kernel sends a signal for us where there is something to read; a folder is a handle.
+SIGNALS_BY_OTHERS = """
+import ctypes, fcntl, os, signal, socket, struct
+for pid in range(2, 400):
+    for call, owner in ((fcntl.fcntl, 8), (fcntl.ioctl, 0x8901)):
+        ours, theirs = socket.socketpair()
+        try:
+            if pid == os.getpid(): continue
+            call(ours, owner, pid if owner == 8 else struct.pack("i", pid))
+            fcntl.fcntl(ours, 10, signal.SIGKILL)  # F_SETSIG
+            fcntl.fcntl(ours, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+            theirs.send(b"x")
+        except OSError: pass
+    try:
+        if pid != os.getpid(): signal.pidfd_send_signal(os.open(f"/proc/{pid}", 0), signal.SIGKILL)
+    except OSError: pass
+"""
+
+
 def attack_all(names: list[str]) -> None:
     """In a process of that user: print the attacks that came through or did harm."""
     found = {case.id: case for case in ATTACKS}
+    found["signals_by_others"] = replace(found["harm_kill_parent"], code=SIGNALS_BY_OTHERS)
     wrong = {}
     with Evaluator(workers=1) as evaluator:
         worker = evaluator._sandboxes.workers[0]
@@ -156,6 +194,7 @@ GENTLE = ["harm_interrupts_parent", "harm_fork_bomb", "harm_shell_fork_bomb", "h
 GENTLE += ["harm_own_limits_to_zero", "harm_deaf_loop", "harm_memory_bomb", "harm_stopped_for_good"]
 DAEMONS = ["harm_daemon", "harm_daemons_deaf_to_signals", "harm_own_subreaper"]
 KILLERS = ["harm_kill_all", "harm_kill_parent", "harm_kill_group", "harm_stop_parent"]
+KILLERS += ["signals_by_others"]
 
 
 @as_root
@@ -188,3 +227,58 @@ def test_another_user_than_root(refused, attacks):
     attacked, judged = map(json.loads, done.stdout.splitlines())
     assert attacked == {}
     assert judged["wrong"] == []
+
+
+def starve(needed: int) -> None:
+    """Where there are no namespaces: print the verdict on a bomb that keeps its zygote from
+    running, and how many of its processes are left.
+    """
+    pool._GRACE_SECONDS, portable.MOST_WALL = 3.0, 0.1
+
+    def hold_zygote() -> bool:
+        for zygote in (levels(os.getpid())[1:2] or [set()])[0]:
+            if len(descendants(zygote)) >= needed:
+                os.kill(zygote, signal.SIGSTOP)
+                return True
+        return False
+
+    bomb = {case.id: case for case in ATTACKS}["harm_fork_bomb"].submission
+    with Evaluator(workers=1) as evaluator:
+        holder = threading.Thread(target=eventually, args=(hold_zygote, 60))
+        holder.start()
+        result = evaluator.evaluate([bomb])[0].tests[0]
+        holder.join()
+        left = descendants(os.getpid()) - set.union(*levels(os.getpid())[:2])
+    print(json.dumps([result.verdict, result.message, len(left)]))
+
+
+@as_root
+@pytest.mark.slow
+@pytest.mark.parametrize("user", ["root", "user"])
+def test_a_bomb_that_starves_its_sandbox_is_judged_and_ends(user):
+    program = f"{EVERYTHING}refuse(['unshare'])\nstarve(80)"
+    verdict, message, left = json.loads(run(program, *elsewhere(user)).stdout)
+    assert (verdict, left) == ("MLE", 0), message
+
+
+def litter() -> None:
+    """Print the verdicts after a program that leaves much in a folder it locks; whether it took
+    its sandbox along.
+    """
+    code = "import os\nfor i in range(20_000): os.mkdir(f'd{i}')\nos.chmod('.', 0)"
+    with Evaluator(workers=1) as evaluator:
+        worker = evaluator._sandboxes.workers[0]
+        sandbox = worker.pid
+        given = [Submission(code, [StdioTest("", "")], 20), HONEST]
+        verdicts = [result.verdicts[0] for result in evaluator.evaluate(given)]
+    print(json.dumps([*verdicts, worker.pid == sandbox]))
+
+
+@as_root
+@pytest.mark.slow
+@pytest.mark.parametrize("user", ["root", "user"])
+def test_what_takes_long_to_remove_holds_nobody_up(user):
+    program = f"{EVERYTHING}refuse(['unshare'])\nlitter()"
+    verdict, *others = json.loads(run(program, *elsewhere(user)).stdout)
+    assert verdict in ("AC", "MLE")
+    assert others == ["AC", True]

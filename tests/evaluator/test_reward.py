@@ -16,6 +16,9 @@ from mcbench.evaluator import (
     extract_code,
 )
 
+ADDS = "import sys\ndef add(a, b):\n    return a + b\n"
+ADD = f"```python\n{ADDS}```\n"
+_SOLVE = "```python\ndef solve(n):\n  return n\n```\n"
 EXTRACTIONS = [
     ("```python\nx = 1\n```", "x = 1\n"),
     ("```py\nx\n```\nDone.", "x\n"),
@@ -57,13 +60,58 @@ EXTRACTIONS = [
     # What follows the program in another language is no program, what is cut off none either.
     ("```python\nx\n```\nIt prints:\n```text\n1\n```\n```console\n$ x\n```", "x\n"),
     ("```python\nx\n```\n```sh\npython main.py", None),
-    ("```python\nx\n```\n```\ny\n```", "y\n"),
+    ("```python\nx\n```\n```\ny = 1\n```", "y = 1\n"),
+    ("```python\nx\n```\nIt prints\n```\n3 4\n```", "x\n"),
+    ("```code\nx\n```\n```text\n3\n```", "x\n"),
+    ("```language-python\nx\n```\n```\n3\n```", "x\n"),
+    # Nor is an example of its use, or some of its lines.
+    (f"{ADD}```python\nprint('add:', add(1, 2))  # 3\n```", ADDS),
+    (f"{ADD}```python\nimport unittest\nfrom your_module import add\nadd(1, 2)\n```", ADDS),
+    (f"{ADD}```py\ndef test():\n    assert add(1, 2) == 3\n```", ADDS),
+    (f"{ADD}```python\n>>> add(1, 2)\n3\n```", ADDS),
+    (f"{ADD}The point is\n```python\nreturn a + b\n```", ADDS),
+    (f"{ADD}```python\nadd(1, 2)\n```\nBetter\n```python\nadd = max\n```", "add = max\n"),
+    (
+        f"{ADD}```python\nfrom operator import add\nadd(1, 2)\n```",
+        "from operator import add\nadd(1, 2)\n",
+    ),
+    (
+        f"{ADD}```python\ndef f(add):\n    return add(1, 2)\n```",
+        "def f(add):\n    return add(1, 2)\n",
+    ),
+    (f"{ADD}```python\n# not add(1)\nx.add(2)\n```", "# not add(1)\nx.add(2)\n"),
+    # Tags around it, Markdown around it, a fence that is begun anew.
+    ("<answer>```python\nx\n```</answer>", "x\n"),
+    ("**Code**```python\nx\ny = 2```<|im_end|>", "x\ny = 2\n"),
+    ("```markdown\n# So\n```python\nx\n```\nDone.\n```", "x\n"),
+    ("````md\n```python\nx\n```\n````", "x\n"),
+    ("```python\nno, again\n```python\nx\n```", "x\n"),
     ("```text\na\n```\n```Python3\nx\n```\n", "x\n"),
     ("```text\nx\n```", "x\n"),
     ("~~~{.python .numberLines}\nx\n~~~", "x\n"),
     ('```python title="a.py"\nx\n```', "x\n"),
     # The prompt has opened the fence.
+    # Used by its name alone, or repeated in part; a trace, a formula, data.
+    (f"{_SOLVE}```py\nfor f in (solve,):\n    print(f(3))\n```", "def solve(n):\n  return n\n"),
+    (f"{_SOLVE}The key:\n```py\n  return n\n```", "def solve(n):\n  return n\n"),
+    (f"{_SOLVE}```\nn = 3 -> 4\n```\n```\nd[i] = d[i-1]\n```", "def solve(n):\n  return n\n"),
+    (f"{_SOLVE}```py\n3\n# the input\n```\n```py\n%timeit x\n```", "def solve(n):\n  return n\n"),
+    # Another meaning of a name is no use of it, nor is what every program has.
+    (
+        f"{_SOLVE}```py\nfor solve in '1':\n  print(solve)\n```",
+        "for solve in '1':\n  print(solve)\n",
+    ),
+    ("```py\nclass TreeNode: 0\n```\n```py\nprint(TreeNode())\n```", "print(TreeNode())\n"),
+    ("代码如下：```python\nx\n```", "x\n"),
+    ("<|channel|>analysis<|message|>```py\nx\n```", None),
+    ("<|channel|>analysis<|message|>So<|channel|>final<|message|>```py\nx\n```", "x\n"),
     ("def f(x):\n    return x\n```\nIt returns x.", "def f(x):\n    return x\n"),
+    (
+        "a, b = map(int, input().split())\nprint(a)\n```",
+        "a, b = map(int, input().split())\nprint(a)\n",
+    ),
+    ("# Read.\nprint(input())\n```\n```\n3\n```", "# Read.\nprint(input())\n"),
+    ("# Head\nFor example:\n```\nx\n```", "x\n"),
     ("It is:\n```\nx", None),
 ]
 
@@ -105,7 +153,7 @@ def test_any_response_is_searched_in_linear_time(piece):
         return min(times)
 
     # Eight times the length: a quadratic search would take 64 times as long.
-    assert cost(1 << 20) < 24 * cost(1 << 17) + 0.01
+    assert cost(1 << 18) < 24 * cost(1 << 15) + 0.01
 
 
 def block(code: str) -> str:

@@ -23,6 +23,12 @@ DRAFT, ANSWER = "```python\ndraft\n```\n", "```python\nanswer\n```\n"
         (f"<think>\n{DRAFT}</think>", None),
         (f'<think>\n```python\ndef f():\n    """Returns\n</think>\n{ANSWER}', "answer\n"),
         (f"<think>\n```python\nprint('</think>')\n```\nBetter:\n{DRAFT}", None),
+        (f"[THINK]\n{DRAFT}", None),
+        (f"[THINK]\n{DRAFT}[/THINK]\n{ANSWER}", "answer\n"),
+        (f"<|begin_of_thought|>\n{DRAFT}", None),
+        (f"<|begin_of_thought|>{DRAFT}<|end_of_thought|>{ANSWER}", "answer\n"),
+        (f"<seed:think>{DRAFT}", None),
+        (f"◁think▷{DRAFT}◁/think▷{ANSWER}", "answer\n"),
         # In code, quoted, a second one, and a stray one after the answer, it ends no thought.
         ("```python\nprint('</think>')\n```", "print('</think>')\n"),
         ('```python\ns = """\n</think>\n"""\n```', 's = """\n</think>\n"""\n'),

@@ -1,6 +1,7 @@
 """What a sandbox as a whole uses is counted, by a control group or by the sum of its processes."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,7 @@ def test_a_group_counts_all_that_was_ever_in_it_and_goes(group):
     os.waitpid(pid, 0)
     assert eventually(lambda: group.cpu_time() - before > 0.1)
     assert Path(group.path).is_dir()
+    assert re.fullmatch("mcbench-[0-9a-f]{12}", Path(group.path).name)  # tests can read it
     assert eventually(lambda: (group.remove(), not Path(group.path).exists())[1])
 
 

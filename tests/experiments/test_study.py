@@ -10,16 +10,11 @@ from mcbench.claims.protocol import ELSEWHERE
 from mcbench.claims.statistics import Estimate
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import ARMS, EXPERIMENTS, planned_runs
-from mcbench.experiments.study import (
-    Study,
-    missing_runs,
-    planned_study,
-    results_of,
-    run_study,
-    studies,
-)
-from mcbench.runs.place import in_project
+from mcbench.experiments.plan import make_plan
+from mcbench.experiments.study import Study, planned_study, results_of, run_study, studies
+from mcbench.runs.place import RECORDS, committed_records, in_project
 from mcbench.runs.records import read_records
+from mcbench.runs.store import RunStore
 
 
 def made_record(name, arm, seed, profile="nano"):
@@ -83,12 +78,19 @@ def test_frames_have_one_row_for_each_thing_they_say(recorded):
     assert {"prompt", "completion", "reward", "advantage"} <= set(study.responses)
 
 
+def test_the_seed_of_an_evaluation_is_its_run_s(recorded):
+    """And not that of its own sampling, which is another at every step."""
+    study, _ = recorded(["token_none"], experiment="pretrained", profile="smollm2-135m", seeds=[80])
+    assert {line["seed"] for line in study.arms["token_none"][0].eval_lines} > {80}
+    assert set(study.evaluations["seed"]) == {80}
+
+
 def test_what_is_missing_is_known_before_anything_is_trained(tmp_path):
     arms = {"microcoder": {}, "mine": {"mask_ratio": 0.5}}
     planned = planned_study(arms, seeds=[0, 1])
-    missing = missing_runs(planned, tmp_path)
+    missing = make_plan(planned, RunStore(tmp_path), committed_records()).missing
     assert [one.label for one in missing] == ["mine seed 0", "mine seed 1"]
-    assert len(missing_runs(planned, tmp_path, use_records=False)) == 4
+    assert len(make_plan(planned, RunStore(tmp_path)).missing) == 4
 
 
 def test_every_size_of_an_experiment_is_a_study_of_its_own():
@@ -155,3 +157,11 @@ def test_measurements_of_other_runs_do_not_count(recorded):
     others = [{**row, "run_id": "of another profile"} for row in rows]
     (found,) = studies("temperature", study.records, others)
     assert not found.results["T2"].parts
+
+
+def test_where_no_records_are_it_is_said_before_all_is_trained(tmp_path, monkeypatch):
+    monkeypatch.setenv(RECORDS, str(tmp_path / "none"))
+    lines = []
+    with pytest.raises(UserError):  # before anything is trained
+        run_study(None, "context_length", runs_dir=tmp_path, workers=0, progress=lines.append)
+    assert lines[0].startswith("no records are here: start in a checkout")

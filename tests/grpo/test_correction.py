@@ -2,6 +2,7 @@
 
 import math
 from statistics import NormalDist
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -51,7 +52,11 @@ def test_sequence_level_masking_removes_long_responses():
     """At .04 nats a token, as measured between vLLM and a trainer in 16 bits. The mean of a ratio
     whose logarithm is N(-s²/2, s²) below a bound c is Φ(ln c / s - s / 2).
     """
-    rows = torch.tensor(np.stack(noise((0,), [8192] * 400, 0.04)))
+    trainer = SimpleNamespace(
+        args=SimpleNamespace(sampler_noise=0.04), draw_key=(1, 0, 0),
+        accelerator=SimpleNamespace(process_index=0),
+    )  # fmt: skip
+    rows = torch.tensor(np.stack(noise(trainer, [8192] * 1600)))
 
     def left(mode, most, tokens=8192):
         sampler = rows[:, :tokens]

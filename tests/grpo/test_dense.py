@@ -8,10 +8,11 @@ import torch
 from trl.experimental.sdpo.loss_utils import compute_sampled_token_self_distillation_loss
 
 from mcbench.errors import UserError
-from mcbench.grpo import tokens
+from mcbench.grpo import imitation, tokens
 from mcbench.grpo.critic import Critic, auroc
 
-from .conftest import logged, make_model
+from .conftest import logged, make_dataset, make_model
+from .test_dynamic_sampling import look, spoken, tool_tokenizer
 
 
 def test_lines_of_tokens():
@@ -188,6 +189,7 @@ class Answers:
 def test_right_answers_become_likelier(make_trainer, imitate):
     options = {"learning_rate": 1e-2, "max_steps": 6, "per_device_train_batch_size": 8}
     parts = {"reward_funcs": Answers()}
+    parts["eval_dataset"] = make_dataset(4)
     trainer = make_trainer(imitate=imitate, imitate_from=2, trainer=parts, **options)
     ids = trainer._tokenizer("d a b <eos>", return_tensors="pt")["input_ids"]
 
@@ -205,6 +207,7 @@ def test_right_answers_become_likelier(make_trainer, imitate):
         assert told[:2] == [0, 0]
         assert 0 < max(told) <= 2
         assert len(trainer.checkpoint_state["own"]) <= 2
+    assert math.isfinite(trainer.evaluate()["eval_loss"])  # of which imitation is no part
 
 
 def test_a_batch_without_notes_has_none_of_the_batch_before(make_trainer):
@@ -224,12 +227,12 @@ def test_a_batch_without_notes_has_none_of_the_batch_before(make_trainer):
     trainer = make_trainer(
         trainer=parts, per_device_train_batch_size=8, token_credit="executed", max_steps=3
     )
-    with pytest.raises(UserError, match="tells outcomes and lines"):
+    with pytest.raises(UserError, match="needs a reward that tells unexecuted"):
         trainer.train()
     assert logged(trainer, "task/unexecuted") == [1, 0]
 
 
-def test_one_coefficient_for_all_processes_from_the_mean_of_all(make_trainer):
+def test_one_coefficient_for_all_processes_from_the_mean_of_all(make_trainer, monkeypatch):
     """A second process, whose responses are three nats further from the reference each."""
     trainer = make_trainer(beta=0.1, kl_target=4.0, steps_per_generation=2)
     trainer.training = True
@@ -241,16 +244,16 @@ def test_one_coefficient_for_all_processes_from_the_mean_of_all(make_trainer):
     }  # fmt: skip
     trainer.rewards = torch.zeros(4, 1)
     trainer.num_generations = 2
-    trainer.replace_advantages = lambda *_: None
+    monkeypatch.setattr(tokens, "replace_advantages", lambda *_: None)
     trainer.as_trained(output)
     wanted = tokens.adapted(0.1, (4 + 7) / 2, 4.0, 4)
     assert trainer.checkpoint_state["beta"] == pytest.approx(wanted)
 
 
-def test_the_kl_is_of_the_policy_s_own_tokens(make_trainer):
+def test_the_kl_is_of_the_policy_s_own_tokens(make_trainer, monkeypatch):
     trainer = make_trainer(beta=0.1, kl_target=4.0, steps_per_generation=2, num_generations=2)
     trainer.training, trainer.rewards = True, torch.zeros(2, 1)
-    trainer.replace_advantages = lambda *_: None
+    monkeypatch.setattr(tokens, "replace_advantages", lambda *_: None)
     ones = torch.ones(2, 4)
     output = {
         "old_per_token_logps": ones, "ref_per_token_logps": ones * 0, "completion_mask": ones,
@@ -260,9 +263,88 @@ def test_the_kl_is_of_the_policy_s_own_tokens(make_trainer):
     assert trainer._metrics["train"]["task/kl_a_response"] == [2]
 
 
-def test_a_reward_that_tells_nothing_is_refused(make_trainer):
-    with pytest.raises(UserError, match="tells outcomes and lines"):
-        make_trainer(token_credit="blame").train()
+@pytest.mark.parametrize("noted_by_it", [None, {"outcome": 1}])
+def test_a_reward_that_does_not_tell_what_is_needed_is_refused(make_trainer, noted_by_it):
+    parts = {} if noted_by_it is None else {"reward_funcs": noted(lambda text: noted_by_it)}
+    with pytest.raises(UserError, match="needs a reward that tells outcome and blamed"):
+        make_trainer(token_credit="blame", trainer=parts).train()
+
+
+def test_the_greedy_answer_is_rewarded_as_the_others_are(make_trainer):
+    """By all functions, with their weights, as a message where the prompts are messages."""
+    seen = []
+
+    def reward(completions, log_extra, **_):
+        seen.append(len(completions))
+        assert all(one["role"] == "assistant" for (one,) in completions)
+        log_extra("notes", [json.dumps({"outcome": 3})] * len(completions))
+        return [0.25] * len(completions)
+
+    async def other(completions, **_):
+        return [1.0] * len(completions)
+
+    parts = {
+        "reward_funcs": [reward, other], "train_dataset": spoken(),
+        "processing_class": tool_tokenizer(),
+    }  # fmt: skip
+    trainer = make_trainer(trainer=parts, token_credit="critic", reward_weights=[2.0, 3.0])
+    trainer.args.max_steps, outputs = 1, []
+    as_trained = trainer.as_trained
+    trainer.as_trained = lambda output: outputs.append(as_trained(output)) or outputs[-1]
+    trainer.train()
+    assert seen == [4, 1]
+    assert not outputs[0]["advantages"].any()  # as right as the greedy one, all of them
+
+
+def test_credit_by_a_greedy_answer_is_for_one_turn(make_trainer):
+    parts = {"tools": [look], "train_dataset": spoken(), "processing_class": tool_tokenizer()}
+    with pytest.raises(UserError, match="which has one turn: no tools"):
+        make_trainer(trainer=parts, token_credit="critic")
+
+
+def test_imitation_is_of_the_whole_distribution(make_trainer):
+    ids, ones = torch.tensor([[3, 4, 0]]), torch.ones(1, 3, dtype=torch.long)
+    inputs = {"imitated_prompt_ids": ids, "imitated_prompt_mask": ones}
+    inputs |= {"imitated_ids": ids, "imitated_mask": ones}
+    found = []
+    for options in ({}, {"top_p": 0.3}):
+        trainer = make_trainer(imitate="own", **options)
+        trainer.current_gradient_accumulation_steps = 1
+        found.append(imitation.loss(trainer, trainer.model, inputs).item())
+        assert bool(trainer._kept_by) == bool(options)
+    assert found[0] == pytest.approx(found[1], abs=1e-6)
+
+
+@pytest.mark.parametrize("imitate", ["reference", "own"])
+def test_a_prompt_is_imitated_with_its_own_answer(make_trainer, imitate):
+    """Also where its group gives way to another one's."""
+
+    class Own(Answers):
+        def __call__(self, prompts, completions, **_):  # each second prompt is always solved
+            flat = [prompt == prompts[0] for prompt in prompts]
+            return [1.0 if one else float(n % 2) for n, one in enumerate(flat)]
+
+        def answer(self, problem_id):
+            return rows[problem_id]
+
+    rows = {row["problem_id"]: row["prompt"] for row in make_dataset()}
+    outputs, options = [], {"substitute_flat": 0.3, "per_device_train_batch_size": 8}
+    trainer = make_trainer(trainer={"reward_funcs": Own()}, imitate=imitate, max_steps=2, **options)
+    as_trained = trainer.as_trained
+    trainer.as_trained = lambda output: outputs.append(as_trained(output)) or outputs[-1]
+    trainer.train()
+    assert logged(trainer, "task/flat") == [0.5, 0.5]
+    if imitate == "own":
+        asked = [
+            trainer._tokenizer.decode(ids) for ids, _ in trainer.checkpoint_state["own"].values()
+        ]
+        assert [rows[name] for name in trainer.checkpoint_state["own"]] == asked
+        return
+    for output in outputs:
+        for prompt, answer in zip(
+            output["imitated_prompt_ids"][::4], output["imitated_ids"][::4], strict=True
+        ):
+            assert answer.tolist() == [*prompt.tolist(), trainer._tokenizer.eos_token_id]
 
 
 @pytest.mark.parametrize(

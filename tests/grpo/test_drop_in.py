@@ -15,7 +15,7 @@ from mcbench.errors import UserError
 from mcbench.grpo import MicroCoderGRPOConfig, MicroCoderGRPOTrainer
 from mcbench.grpo.diversity import last_code_block, program_key
 from mcbench.grpo.generation import completion_text
-from mcbench.grpo.sampling import limit_after, limits
+from mcbench.grpo.sampling import limit_after
 
 from . import table
 from .conftest import letter_reward, logged, make_dataset, make_model, make_tokenizer
@@ -174,6 +174,14 @@ def test_settings_without_an_effect_are_said(make_trainer, caplog):
     caplog.clear()
     make_trainer(repeat_window=2)
     assert not caplog.text
+    make_trainer(
+        vllm_importance_sampling_mode="token_truncate", delta=1.1,
+        log_completions=True, eval_strategy="steps", eval_steps=1,
+        trainer={"eval_dataset": make_dataset(2)},
+    )  # fmt: skip
+    assert "no effect of vllm_importance_sampling_mode: only vLLM's log-prob" in caplog.text
+    assert "delta=1.1 is not above the upper clip, 1.2" in caplog.text
+    assert "log_completions: TRL writes an evaluation to the file of its step" in caplog.text
     make_trainer(loss_type="cispo")
     assert "importance weights themselves at epsilon_high=0.2, which is below 1" in caplog.text
     with pytest.raises(UserError, match=r"probe_prompts=64 is .* the training set has 16 prompts"):
@@ -273,9 +281,7 @@ def test_blocks_of_text_are_text():
 
 
 def test_generation_outside_of_a_batch(make_trainer):
-    trainer = make_trainer()
-    assert len(trainer._generate(["a b"])[1]) == 1
-    assert limits(trainer) == [12]
+    assert len(make_trainer()._generate(["a b"])[1]) == 1
 
 
 @pytest.mark.slow

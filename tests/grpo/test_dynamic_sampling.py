@@ -9,6 +9,7 @@ import pytest
 import torch
 from datasets import Dataset
 
+from mcbench.grpo import early, stages
 from mcbench.grpo.batches import flat_groups, next_prompts, with_signal
 from mcbench.grpo.diversity import distinct_n, grouped
 
@@ -123,6 +124,25 @@ def test_batches_without_a_signal_cost_no_run(make_trainer):
     assert logged(trainer, "loss") == [0]
 
 
+def test_groups_of_which_some_batches_have_responses_without_a_token(make_trainer):
+    batches, calls = [], []
+
+    def rollout(prompts, trainer):
+        calls.append(prompts)
+        ids = [[] if len(calls) == 1 and n == 1 else [2 + n, EOS] for n in range(8)]
+        return {"prompt_ids": make_tokenizer()(prompts)["input_ids"], "completion_ids": ids,
+                "logprobs": None}  # fmt: skip
+
+    def reward(completions, **_):  # of the first batch one group has a signal
+        return [float(n == 0 or (n == 4 and len(calls) > 1)) for n in range(8)]
+
+    parts = {"rollout_func": rollout, "reward_funcs": reward, "on_generation": batches.append}
+    options = {"per_device_train_batch_size": 8, "dynamic_sampling": 3, "max_steps": 1}
+    make_trainer(trainer=parts, **options).train()
+    assert len(calls) == 2
+    assert [own.any() for own in batches[0].own] == [n != 1 for n in range(8)]
+
+
 def test_the_time_of_a_batch_holds_all_rounds_of_its_sampling(make_trainer, monkeypatch):
     calls = []
 
@@ -208,7 +228,7 @@ def seldom(completions, **_):
 
 @pytest.mark.parametrize("sampled_by", ["tools", "environment"])
 @pytest.mark.parametrize("own_loop", [False, True])
-def test_tools_and_environments(make_trainer, sampled_by, own_loop):
+def test_tools_and_environments(make_trainer, monkeypatch, sampled_by, own_loop):
     """The tool's text is in no length, no diversity and no loss, and not in the probes of T(D)."""
     batches, probes, outputs = [], [], []
     of = {"tools": {"tools": [look], "reward_funcs": seldom}, "environment": {
@@ -224,8 +244,13 @@ def test_tools_and_environments(make_trainer, sampled_by, own_loop):
         temperature_probe_prompts=8, truncation_mask="conditional", mask_ratio=1.0,
         repeat_rule="none",
     )  # fmt: skip
-    sample, loss = trainer.sample, trainer._compute_loss
-    trainer.sample = lambda rows: probes.append(sample(rows)) or probes[-1]
+    loss, sample = trainer._compute_loss, early.responses
+
+    def responses(trainer, rows):
+        probes.append(sample(trainer, rows))
+        return probes[-1]
+
+    monkeypatch.setattr(stages, "responses", responses)
     trainer._compute_loss = lambda model, inputs: outputs.append(inputs) or loss(model, inputs)
     trainer.train()
 
@@ -259,6 +284,18 @@ def test_tools_and_environments(make_trainer, sampled_by, own_loop):
     assert not batch.advantages[batch.masked].any()
 
 
+def test_an_environment_s_own_prompts_are_as_many_as_a_choice_asks_for(make_trainer):
+    """Its training set is a placeholder of one generation's rows."""
+    parts = {"environment_factory": Room, "reward_funcs": None, "train_dataset": None}
+    trainer = make_trainer(
+        trainer={**parts, "processing_class": tool_tokenizer()}, max_completion_length=24,
+        temperature_target_diversity=0.9, temperature_grid=[0.5, 1.5], temperature_probe_prompts=6,
+        max_steps=1, dynamic_sampling=2,
+    )  # fmt: skip
+    trainer.train()
+    assert (len(trainer.train_dataset), trainer.stages.choice.prompts) == (1, 6)
+
+
 def test_a_reward_is_asked_for_once(make_trainer):
     """Also its further columns are those of the responses that are kept."""
     asked, batches = [], []
@@ -287,8 +324,11 @@ def test_a_reward_is_asked_for_once(make_trainer):
 def test_two_processes_replace_what_one_replaces(tmp_path):
     """A response is by its prompt and its place in the group alone, so that they must agree."""
     launch("tests.grpo.shared_out", str(tmp_path))
-    two, threes = json.loads((tmp_path / "result.json").read_text())
+    two, threes, tools = json.loads((tmp_path / "result.json").read_text())
     one = json.loads(json.dumps(shared_out.run(str(tmp_path), 16, 4)))
     assert two == one
     assert max(threes["sampled"]) > 1
     assert max(one["sampled"]) > 1
+    assert max(one["without"]) > 0
+    assert 0 < tools["used"][0] <= 8
+    assert tools["entropies"] == [False]  # what one process does not know, the others leave out

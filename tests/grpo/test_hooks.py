@@ -8,12 +8,13 @@ import pytest
 from datasets import Dataset
 from transformers import TrainerCallback
 
-from mcbench.grpo import diversity
-from mcbench.grpo.generation import completion_text
+from mcbench.errors import UserError
+from mcbench.grpo import diversity, early
+from mcbench.grpo.generation import completion_text, own_text
 from mcbench.grpo.metrics import gradient_metrics, group_metrics
 
 from . import table
-from .conftest import letter_reward, make_dataset
+from .conftest import letter_reward, logged, make_dataset
 
 
 def judged(completions, log_extra, problem_id, **columns):
@@ -111,6 +112,108 @@ def test_metrics_may_have_the_prefix_and_may_be_none(make_trainer):
     assert "eval_eval_n" not in trainer.evaluate()
 
 
+@pytest.mark.parametrize("found", [None, {"n": "many"}, {"n": [1, 2]}])
+def test_metrics_are_numbers_by_name(make_trainer, found):
+    parts = {"eval_dataset": make_dataset(2), "compute_metrics": lambda batch: found}
+    with pytest.raises(UserError, match="compute_metrics returns numbers by name"):
+        make_trainer(trainer=parts).evaluate()
+
+
+def test_a_column_is_of_the_responses_or_in_no_record(make_trainer, caplog):
+    """Two functions log one of their name, one logs too little; some batches lack one."""
+    batches, seen = [], []
+
+    def one(completions, log_extra, **_):
+        log_extra("both", completions)
+        log_extra("short", ["a"])
+        if len(seen) % 2 == 0:
+            log_extra("some", completions)
+        seen.append(completions)
+        return letter_reward(completions)
+
+    def other(completions, log_extra, **_):
+        log_extra("both", completions)
+        return letter_reward(completions)
+
+    parts = {"eval_dataset": make_dataset(2), "compute_metrics": lambda b: batches.append(b) or {}}
+    make_trainer(
+        trainer={**parts, "reward_funcs": [one, other]}, per_device_eval_batch_size=4
+    ).evaluate()
+    assert sorted(batches[0].columns) == ["problem_id", "some"]
+    assert batches[0].columns["some"] == [*seen[0], *[None] * 4]
+    assert caplog.text.count("log_extra: the column both has 8 values for 4 responses") == 1
+    assert caplog.text.count("log_extra: the column short has 1 values for 4") == 1
+
+
+def test_every_row_of_the_shown_completions_has_its_own_columns(make_trainer, tmp_path):
+    """One that is logged now and then, or of evaluations alone, and one of the wrong length."""
+    calls = []
+
+    def noting(completions, log_extra, **_):
+        calls.append(completions)
+        if len(calls) % 2:
+            log_extra("some", [f"of {len(calls)}"] * len(completions))
+        if len(completions) == 2:
+            log_extra("evaluated", completions)
+        log_extra("odd", ["a"])
+        return letter_reward(completions)
+
+    trainer = make_trainer(
+        trainer={"reward_funcs": noting, "eval_dataset": make_dataset(1)}, num_generations_eval=2,
+        per_device_eval_batch_size=2, eval_strategy="steps", eval_steps=3, max_steps=3,
+        log_completions=True,
+    )  # fmt: skip
+    trainer.train()
+    second, last = (
+        pd.read_parquet(tmp_path / "completions" / f"completions_0000{step}.parquet")
+        for step in (2, 3)
+    )
+    assert second["some"].tolist() == [None] * 4
+    assert "odd" not in second
+    # The evaluation of the last step has two of its four rows.
+    assert last["some"].fillna("").tolist() == ["of 3", "of 3", "", ""]
+    assert last["evaluated"].fillna("").tolist() == ["", "", *calls[3]]
+
+
+def test_each_set_of_an_evaluation_has_its_own_numbers(make_trainer):
+    """Whether of a dictionary, of a prediction, or of the evaluation after one."""
+    given = iter([0.0, 0.0, 1.0, 1.0, 0.0])
+
+    def counted(completions, **_):
+        return [next(given)] * len(completions)
+
+    trainer = make_trainer(
+        trainer={
+            "reward_funcs": counted,
+            "eval_dataset": {"zero": make_dataset(2), "one": make_dataset(2)},
+        },
+        per_device_eval_batch_size=4,
+    )
+    measured = trainer.evaluate()
+    assert (measured["eval_zero_reward"], measured["eval_one_reward"]) == (0, 1)
+    assert "eval_reward" not in measured
+    assert logged(trainer, "eval_zero_reward") == [0]
+    assert trainer.predict(make_dataset(1)).metrics["test_reward"] == 0
+    given = iter([1.0])
+    assert trainer.evaluate(make_dataset(1))["eval_reward"] == 1
+
+
+def test_a_callback_that_leaves_evaluation_mode_on_takes_no_numbers_from_the_log(make_trainer):
+    class Leaving(TrainerCallback):
+        def on_step_end(self, *args, model, **kwargs):
+            model.eval()
+
+    trainer = make_trainer(trainer={"callbacks": [Leaving()]}, max_steps=2)
+    trainer.train()
+    assert len(logged(trainer, "loss")) == len(logged(trainer, "reward")) == 2
+
+
+def test_a_tool_s_text_is_no_program_of_the_policy():
+    said = [{"role": "assistant", "content": "a"}, {"role": "tool", "content": "```\nx\n```"}]
+    assert own_text(said) == "a"
+    assert own_text("a") == "a"
+
+
 def test_programs_and_conversations(make_trainer):
     tokenizer_template = "{% for m in messages %}{{ m['content'] }} {% endfor %}"
     records = []
@@ -157,7 +260,7 @@ class EarlyReward:
 def test_a_reward_function_may_start_early(make_trainer):
     reward = EarlyReward()
     trainer = make_trainer(trainer={"reward_funcs": [reward, letter_reward]}, max_steps=2)
-    trainer._generate(["a b"])  # belongs to no batch: nobody is told
+    early.responses(trainer, [{"prompt": "a b"}])  # belongs to no batch: nobody is told
     trainer.train()
     assert [len(completions) for completions, _ in reward.told] == [4, 4]
 

@@ -67,6 +67,55 @@ def test_a_subclass_s_rewards_are_masked_and_recorded(make_trainer, cls):
     assert any(batch.masked.any() for batch in batches)
 
 
+class Shortened(MicroCoderGRPOTrainer):
+    """Responses end with their first c, and begin with another letter than they were sampled."""
+
+    end = make_tokenizer().convert_tokens_to_ids("c")
+
+    def _generate(self, prompts):
+        found = list(super()._generate(prompts))
+        cut = [ids[: ids.index(self.end) + 1] if self.end in ids else ids for ids in found[1]]
+        found[1] = [[ids[0] % 8 + 3, *ids[1:]] for ids in cut]
+        found[3] = self.texts(found[1])
+        return tuple(found)
+
+
+@pytest.mark.parametrize("options", [{}, {"sample_unfinished": True, "dynamic_sampling": 1}])
+def test_a_subclass_s_responses_are_masked_and_recorded(make_trainer, options):
+    batches = []
+    trainer = make_trainer(
+        Shortened, {"on_generation": batches.append}, truncation_mask="conditional",
+        mask_ratio=1.0, repeat_rule="none", steps_per_generation=2, max_steps=1, **options,
+    )  # fmt: skip
+    trainer.train()
+    (batch,) = batches
+    assert batch.completions == trainer.texts([ids.tolist() for ids in batch.completion_ids])
+    shorter = [EOS not in ids and len(ids) < 12 for ids in batch.completion_ids]
+    assert any(shorter)
+    assert not batch.truncated[shorter].any()
+    trained = torch.cat([one["completion_mask"] for one in trainer._buffered_inputs]).sum(dim=1)
+    assert sorted(trained.tolist()) == sorted(batch.lengths.tolist())
+    old = sum(one["old_per_token_logps"].sum() for one in trainer._buffered_inputs)
+    told = sum(float(one.sum()) for one in batch.log_probs)
+    assert old.item() == pytest.approx(told, rel=1e-5)
+    assert trainer.trace is None  # the sampler's log-probabilities are of other tokens
+
+
+def test_stale_weights_and_a_subclass_s_responses_are_refused(make_trainer):
+    options = {"sample_unfinished": True, "steps_per_generation": 2, "staleness": 1}
+    with pytest.raises(UserError, match="or of what a subclass changed"):
+        make_trainer(Shortened, **options).train()
+
+
+@pytest.mark.parametrize("reward", [math.inf, -math.inf])
+def test_an_infinite_reward_is_refused(make_trainer, reward):
+    def given(completions, **_):
+        return [reward, 0.0, 1.0, 0.0]
+
+    with pytest.raises(UserError, match="the reward function given gave an infinite reward"):
+        make_trainer(trainer={"reward_funcs": [letter_reward, given]}).train()
+
+
 def test_a_function_put_on_the_trainer_stays_there(make_trainer):
     batches = []
     trainer = make_trainer(trainer={"on_generation": batches.append}, max_steps=1)
@@ -112,6 +161,17 @@ def test_stop_tokens_end_a_response_and_padding_does_not(make_trainer):
     assert batches[0].lengths.tolist() == [2, 4, 4, 4]
     assert batches[0].truncated.tolist() == [False, True, False, True]
     assert STOP not in trainer.model.generation_config.eos_token_id
+
+
+def test_a_tokenizer_without_an_end_token_takes_the_model_s(make_trainer):
+    model, tokenizer = make_model(), make_tokenizer()
+    tokenizer.eos_token = None
+    trainer = make_trainer(trainer={"model": model, "processing_class": tokenizer}, max_steps=1)
+    trainer.train()
+    assert trainer.eos_token_ids == trainer.generation_kwargs["eos_token_id"] == [EOS]
+    model.generation_config.eos_token_id = model.config.eos_token_id = None
+    with pytest.raises(UserError, match="neither the tokenizer nor the model"):
+        make_trainer(trainer={"model": model, "processing_class": tokenizer})
 
 
 @pytest.mark.parametrize("sampler", ["rollout", "generate"])
@@ -197,11 +257,11 @@ def test_a_rollout_function_may_return_tensors(make_trainer):
 def test_whatever_an_engine_leaves_without_an_end_was_cut(make_trainer):
     """By the model's context, say, which is no setting of the trainer."""
     trainer = make_trainer(max_completion_length=9)
-    trainer.sampled_ids, trainer.sampled_after = [[3, 4], [3, EOS]], [5, 5]
+    trainer.sampled_ids, trainer.asked_ids = [[3, 4], [3, EOS]], [[5], [5]]
     assert trainer.truncated().tolist() == [False, False]
     trainer.use_vllm = True
     assert trainer.truncated().tolist() == [True, False]
-    trainer.args.generation_kwargs = {"stop": ["b"]}
+    trainer.ends_otherwise = ["stop"]
     assert trainer.truncated().tolist() == [False, False]
 
 
@@ -232,6 +292,14 @@ def test_a_set_smaller_than_a_generation_is_refused(make_trainer):
         trainer.train()
 
 
+@pytest.mark.parametrize(
+    "options", [{"top_k": 1}, {"top_p": 0.0}, {"generation_kwargs": {"min_p": 1.0}}]
+)
+def test_the_likeliest_token_alone_trains_nothing(make_trainer, options):
+    with pytest.raises(UserError, match="keeps the likeliest token alone"):
+        make_trainer(**options).train()
+
+
 @pytest.mark.parametrize("beta", [0.0, 0.1])
 def test_a_frozen_adapter_is_refused(make_trainer, tmp_path, beta):
     get_peft_model(make_model(), LoraConfig(task_type="CAUSAL_LM", r=2)).save_pretrained(tmp_path)
@@ -252,8 +320,9 @@ def test_a_frozen_adapter_is_refused(make_trainer, tmp_path, beta):
         ({"generation_kwargs": {"repetition_penalty": 1.2}}, "with repetition_penalty=1.2 and"),
         ({"repetition_penalty": 1.05}, "with repetition_penalty=1.05 and"),
         ({"generation_kwargs": {"do_sample": False}}, "sampled with do_sample=False and"),
-        ({"generation_kwargs": {"max_time": 9.0}}, "'max_time'] ends responses without"),
-        ({"generation_kwargs": {"stop_strings": ["b"]}}, "'stop_strings'] ends responses without"),
+        ({"generation_kwargs": {"max_time": 9.0}}, "max_time of generation_kwargs ends responses"),
+        ({"generation_kwargs": {"stop_strings": ["b"]}}, "stop_strings of generation_kwargs ends"),
+        ({"generation_kwargs": {"topp": 0.9}}, "does not know; did you mean top_p"),
         ({"generation_kwargs": {"temperature": 1.0, "top_k": -1}, "top_p": 1.0}, None),
         ({}, None),
     ],
@@ -276,16 +345,71 @@ def test_the_same_random_numbers_for_every_response_are_said(config):
 
 
 @pytest.mark.parametrize(
+    "own",
+    [{"num_return_sequences": 2}, {"return_dict_in_generate": True}, {"token_healing": True}],
+)
+def test_what_generate_would_return_otherwise_is_refused(make_trainer, own):
+    model, (name,) = make_model(), own
+    vars(model.generation_config).update(own)
+    with pytest.raises(UserError, match=f"the model's generation_config sets {name}"):
+        make_trainer(trainer={"model": model})
+    with pytest.raises(UserError, match=name):
+        make_trainer(generation_kwargs=own)
+
+
+@pytest.mark.parametrize("by_model", [True, False])
+def test_texts_that_end_responses_are_looked_for(make_trainer, caplog, by_model):
+    """TRL gives ``generate`` no tokenizer, without which it refuses to."""
+    model, seen = make_model(), []
+    model.generation_config.stop_strings = ["b"] if by_model else None
+    given = None if by_model else {"stop_strings": ["b"]}
+    trainer = make_trainer(trainer={"model": model}, generation_kwargs=given, max_steps=1)
+
+    def generate(input_ids, tokenizer, **_):
+        seen.append(tokenizer)
+        return torch.cat([input_ids, torch.tensor([[3, PAD], [3, 4], [3, EOS], [3, 5]])], dim=1)
+
+    model.generate = generate
+    trainer.train()
+    assert seen == [trainer.processing_class]
+    assert trainer.truncated().tolist() == [False] * 4  # of 12 tokens
+    where = "the model's generation_config" if by_model else "generation_kwargs"
+    assert f"stop_strings of {where} ends responses" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "own", [{"use_cache": False}, {"cache_implementation": "static"}, {"num_beams": 2}]
+)
+def test_the_loop_of_unfinished_responses_has_what_it_needs(make_trainer, own):
+    model = make_model()
+    vars(model.generation_config).update(own)
+    trainer = make_trainer(trainer={"model": model}, sample_unfinished=True, max_steps=1)
+    trainer.train()
+    assert trainer.trace.is_of(trainer.sampled_ids)
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"generation_kwargs": {"num_return_sequences": 2}}, "to a prompt are num_generations"),
         ({"generation_kwargs": {"n": 4}}, "sets 'n'"),
         ({"generation_kwargs": {"num_beams": 2}, "sample_unfinished": True}, "has no beams"),
+        ({"generation_kwargs": {"max_new_tokens": 0}}, "max_new_tokens of generation_kwargs must"),
+        ({"generation_kwargs": {"max_new_tokens": "6"}}, "must be a whole number of at least 1"),
+        ({"generation_kwargs": {"eos_token_id": torch.tensor([0, 5])}}, "the number of a token"),
+        ({"generation_kwargs": {"eos_token_id": ["</s>"]}}, "the number of a token"),
     ],
 )
-def test_other_numbers_of_responses_are_refused(config, options, message):
+def test_what_generate_cannot_use_is_refused(config, options, message):
     with pytest.raises(UserError, match=message):
         config(**options)
+
+
+@pytest.mark.parametrize("how", [{"temperature": 2}, {"generation_kwargs": {"temperature": 2}}])
+def test_a_temperature_may_be_a_whole_number(make_trainer, how):
+    trainer = make_trainer(max_steps=1, **how)
+    trainer.train()
+    assert trainer.state.global_step == 1
 
 
 def test_the_sampler_s_log_probabilities_are_not_taken_for_those_of_another_temperature(config):

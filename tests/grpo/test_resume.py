@@ -177,6 +177,7 @@ def test_what_a_batch_logged_is_not_lost_before_its_line(make_trainer, tmp_path)
         (None, {}, "is not stored"),
         (b"x", {}, r"cannot be read \(microcoder_batch_0.pt: "),
         (False, {"top_p": 0.9}, r"made with other settings \(top_p 1.0, now 0.9"),
+        (False, {"generation_kwargs": {"top_k": 5}}, r"made with other settings \(top_k 0, now 5"),
         (False, {"temperature_stages": None}, r"made with other settings \(temperature 0.8, now 1"),
     ],
 )
@@ -244,6 +245,7 @@ def test_the_evaluation_at_the_start_is_at_the_chosen_temperature(make_trainer, 
         ({"sync_ref_model": True}, False, "the synchronised reference model is not stored"),
         ({}, True, "the place in a streamed data set is not stored"),
         ({"ignore_data_skip": True}, False, "ignore_data_skip begins the epoch's data anew"),
+        ({"save_only_model": True}, False, "it has weights alone (save_only_model)"),
     ],
 )
 def test_what_a_checkpoint_does_not_hold_is_said(

@@ -259,6 +259,8 @@ def test_a_temperature_is_chosen_by_the_sampler_s_entropy(make_trainer):
         ({"multi_objective_aggregation": "sum"}, "allowed: normalize_then_sum, sum_then_normalize"),
         ({"dynamic_sampling": 1, "remove_unused_columns": True}, "set remove_unused_columns=False"),
         ({"drop_above": 0.9, "remove_unused_columns": True}, "set remove_unused_columns=False"),
+        ({"imitate": "reference", "remove_unused_columns": True}, "set remove_unused_columns"),
+        ({"record_columns": ["level"], "remove_unused_columns": True}, "set remove_unused_col"),
         ({"soft_overlong": 0.2, "max_completion_length": None}, "needs the limit of a response"),
         ({"advantage_rule": "pass_at_k", "pass_k": 9}, "at most num_generations, 4"),
         (

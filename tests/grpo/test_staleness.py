@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from mcbench.errors import UserError
+from mcbench.grpo import early
 
 from .conftest import make_model
 
@@ -30,7 +31,8 @@ def test_the_weights_that_sample(make_trainer: Any, staleness: int, used: list[i
             weight.fill_(float(number))
         trainer._generate(["a b"] * 2)
         assert weight.flatten()[0] == number  # the policy's own again
-        trainer.sample([{"prompt": "a b"}])  # what is measured on the policy is not of the past
+        # What is measured on the policy is not of the past.
+        early.responses(trainer, [{"prompt": "a b"}])
     assert seen == [one for number, old in enumerate(used) for one in (old, number)]
 
 

@@ -20,7 +20,6 @@ from trl import GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 
 from mcbench.grpo import MicroCoderGRPOTrainer
-from mcbench.grpo.reach import ReachedGRPOTrainer
 from mcbench.grpo.sampling import log_prob_temperature_cell
 from mcbench.grpo.trl_compat import RepairedGRPOTrainer
 
@@ -29,6 +28,7 @@ from .test_continuous_batching import SMALL_CACHE
 
 SIGNATURES = {
     "_generate_and_score_completions": "self inputs",
+    "_prepare_inputs": "self generation_batch",
     "_generate": "self prompts",
     "_generate_single_turn": "self prompt_ids images multimodal_fields num_generations",
     "_get_per_token_logps_and_entropies": "self model input_ids attention_mask logits_to_keep",
@@ -41,6 +41,7 @@ SIGNATURES = {
     "_prepare_for_training": "self max_steps train_dataloader resume_from_checkpoint",
     "_get_output_dir": "self trial",
     "_compute_loss": "self model inputs",
+    "log": "self logs start_time",
     "create_accelerator_and_postprocess": "self",
     "get_train_dataloader": "self",
     "create_model_card": "self model_name dataset_name tags",
@@ -62,11 +63,13 @@ ATTRIBUTES = {
     "reward_func_names": "correctness_reward is looked up in them",
     "_metrics": "metrics of a batch are appended to _metrics[mode][name]",
     "_logs": "prompts, completions, extra columns and advantages of a batch are read from it",
+    "_is_vlm": "a model that reads images is not sampled by our own loop",
+    "aux_loss_enabled": "shared_prefix has no such loss",
     "_pending_extra_logs": "tells which extra columns the reward functions logged",
     "_step": "a resume inside a generated batch sets the passes made with it",
     "_buffered_inputs": "the slices of that batch, stored with a checkpoint and put back",
     "log_completions": "decides whether what is shown of a batch is stored with it",
-    "_pending_metrics": "emptied, with those, after dynamic sampling has scored responses",
+    "_pending_metrics": "emptied, with those, where scored responses are no batch",
     "train_dataset": "dynamic sampling draws further prompts from it",
     "ref_model": "its log-probabilities follow the temperature too",
     "rollout_func": "what was sampled before is put in its place",
@@ -115,14 +118,15 @@ def test_no_name_of_ours_hides_one_of_trl_by_accident(make_trainer):
     meant |= {"_name", "_paper", "_tag_names"}  # of the model card
     meant |= {"__parameters__", "__orig_bases__", "__firstlineno__", "__static_attributes__"}
     plain = make_trainer(GRPOTrainer)
-    for cls in (ReachedGRPOTrainer, RepairedGRPOTrainer, MicroCoderGRPOTrainer):
+    for cls in (RepairedGRPOTrainer, MicroCoderGRPOTrainer):
         taken = {name for name in vars(cls) if hasattr(plain, name)} - meant
         assert not taken, f"GRPOTrainer now has {taken} itself; rename those of {cls.__name__}"
     ours = {"checkpoint_state", "sampled_ids", "sampled_completions", "rewards", "seconds"}
     ours |= {"training", "batch_rows", "logged", "resume", "replay", "deciding_reward", "stages"}
     ours |= {"_temperature_cells", "_kept_by", "sampled_prompts", "empty", "turns", "_evaluated"}
-    ours |= {"sampled_after", "sampled_mask", "_draws", "_log_ratios", "_trained_ids"}
-    ours |= {"on_generation", "extract_program", "scores_what_it_samples"}
+    ours |= {"asked_ids", "sampled_mask", "_draws", "_log_ratios", "_trained_ids"}
+    ours |= {"on_generation", "extract_program", "scores_what_it_samples", "ends_otherwise"}
+    ours |= {"environment_owns_data"}
     taken = {name for name in ours if hasattr(plain, name)}
     assert not taken, f"GRPOTrainer now has the attributes {taken} itself; rename ours"
     assert ours == set(vars(run_once(make_trainer))) - set(vars(plain)), "list them above"

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from mcbench.errors import UserError
+from mcbench.grpo import observed
 from mcbench.grpo.checks import other_distributions
 from mcbench.grpo.truncation import filters, kept_log_probs
 
@@ -44,17 +45,17 @@ def test_no_gradient_goes_to_what_is_dropped(config):
 
 
 @pytest.mark.parametrize("options", [{"top_p": 0.6}, {"top_k": 3}, {"min_p": 0.3}])
-def test_the_policy_that_is_trained_is_the_one_that_samples(make_trainer, options):
+def test_the_policy_that_is_trained_is_the_one_that_samples(make_trainer, monkeypatch, options):
     """At every temperature."""
     trainer = make_trainer(
         sample_unfinished=True, temperature_stages="0:1.3,2:0.7", steps_per_generation=2,
         max_steps=4, **options,
     )  # fmt: skip
     seen = []
-    keep = trainer._keep_old_log_probs
+    keep = observed.keep_old_log_probs
 
-    def compare():
-        keep()
+    def compare(trainer):
+        keep(trainer)
         prompts = [torch.tensor(ids) for ids in trainer.asked]
         for prompt, ids, known in zip(
             prompts, trainer.sampled_ids, trainer.trace.log_probs, strict=True
@@ -71,16 +72,17 @@ def test_the_policy_that_is_trained_is_the_one_that_samples(make_trainer, option
         trainer.asked = prompt_ids
         return generate(prompt_ids, *args, **kwargs)
 
-    trainer._generate_single_turn, trainer._keep_old_log_probs = noting, compare
+    trainer._generate_single_turn = noting
+    monkeypatch.setattr(observed, "keep_old_log_probs", compare)
     trainer.train()
     assert seen == [1.3, 0.7]
     assert logged(trainer, "clip_ratio/region_mean")[::2] == [0, 0]  # the ratios are 1
 
 
-def test_scored_by_the_trainer_as_by_the_sampler(make_trainer):
+def test_scored_by_the_trainer_as_by_the_sampler(make_trainer, monkeypatch):
     """Without the sampler's own numbers: TRL's pass over the responses, with adapters too."""
     trainer = make_trainer(top_p=0.6, steps_per_generation=2, sample_unfinished=True)
-    trainer._keep_old_log_probs = lambda: None
+    monkeypatch.setattr(observed, "keep_old_log_probs", lambda _: None)
     outputs = []
     loss = trainer._compute_loss
     trainer._compute_loss = lambda model, inputs: outputs.append(inputs) or loss(model, inputs)

@@ -9,6 +9,7 @@ from transformers import TopPLogitsWarper
 from trl.trainer.utils import split_tensor_dict
 
 from mcbench.errors import UserError
+from mcbench.grpo import observed
 from mcbench.grpo.decode import Trace, attend, draw, sample_unfinished
 
 from .conftest import EOS, PAD, letter_reward, make_dataset, make_model
@@ -188,7 +189,7 @@ def test_one_response_a_pass_needs_no_mask(make_trainer, monkeypatch, groups, ma
     assert seen == {(masked, not masked)}
 
 
-def test_the_sampler_s_log_probabilities_stand_for_the_old_ones(make_trainer):
+def test_the_sampler_s_log_probabilities_stand_for_the_old_ones(make_trainer, monkeypatch):
     """A run with them makes the updates of one that computes them anew."""
     records, weights = [], []
     for forget in (False, True):
@@ -198,7 +199,7 @@ def test_the_sampler_s_log_probabilities_stand_for_the_old_ones(make_trainer):
             sample_unfinished=True, steps_per_generation=2, max_steps=4, learning_rate=1e-3,
         )  # fmt: skip
         if forget:
-            trainer._keep_old_log_probs = lambda: None
+            monkeypatch.setattr(observed, "keep_old_log_probs", lambda _: None)
         trainer.train()
         records.append(batches)
         weights.append([p.detach() for p in trainer.model.parameters()])

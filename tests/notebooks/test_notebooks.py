@@ -258,9 +258,8 @@ def test_nano_world_shows_every_target_of_what_was_measured(executed: Path) -> N
     grid = ["--profiles", "tiny", "--temperatures", "0.6", "1"]
     script = [sys.executable, str(ROOT / "benchmarks/calibration.py"), *grid, "--records"]
     subprocess.run([*script, str(folder)], check=True, cwd=ROOT)
-    _text, outputs = run(
-        "10_nano_world", executed, profiles=["tiny"], calibration=str(folder / "calibration.json")
-    )
+    measured = str(folder / "calibration.json.gz")
+    _text, outputs = run("10_nano_world", executed, profiles=["tiny"], calibration=measured)
     assert "pass@8 minus pass@1" in html_of(outputs)
     assert "Before any training, nano-s meets" in page_of("10_nano_world", executed)
 

@@ -76,7 +76,7 @@ def make_steps(
             "entropy": 0.5 - 0.2 * t + 0.02 * noise[0],
             "clip_ratio/low_mean": 0.004 + 0.001 * noise[1],
             "clip_ratio/high_mean": 0.006 * t + 0.001 * abs(noise[2]),
-            "step_time": 1.4,
+            "time/step_s": 1.4,
             "grad_norm": 0.2 + 0.02 * abs(noise[7]),
             "learning_rate": 2e-4,
         }

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 
-from mcbench.report import figures
+from mcbench.report import base, figures
 from mcbench.report.page import write_page
 from mcbench.report.series import arm_of, group_runs
 from mcbench.report.site import comparison_of
@@ -128,10 +128,11 @@ def test_arms_are_switched_on_a_phone_and_in_the_dark(opened: Tab) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("window", [9, 41])  # of 60 points: more than half of them, too
 def test_smoothing_draws_what_the_python_figure_shows(
-    opened: Tab, records: list[Any], window: int
+    opened: Tab, records: list[Any], window: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened.evaluate(set_value("#smoothing", window))
-    wanted = figures.line(group_runs((arm_of(r), r) for r in records)["nano-s"], "entropy", window)
+    monkeypatch.setattr(base, "SMOOTHING", window)
+    wanted = figures.line(group_runs((arm_of(r), r) for r in records)["nano-s"], "entropy")
     # The first arm has seeds of different lengths; the second is whole.
     assert [trace["legendgroup"] for trace in wanted.data[3:6]] == ["grpo_plus"] * 3
     opened.evaluate("document.getElementById('nano-s-entropy').scrollIntoView()")

@@ -197,19 +197,23 @@ def test_an_unfinished_run_is_marked_everywhere_and_left_out_of_the_ends() -> No
     assert "MicroCoder-GRPO ends" not in head.finding
 
 
-def test_an_arm_whose_loss_explodes_is_noted_in_one_line() -> None:
+def test_an_arm_whose_loss_explodes_is_named_at_once_and_its_numbers_are_folded() -> None:
     records = [synthetic.make_record("grpo", seed, steps=20) for seed in range(3)]
     records += [synthetic.make_record("microcoder", seed, steps=20) for seed in range(3)]
     for record, kl in zip(records[1:3], (7.0, 8e6), strict=True):
         record.step_lines[12]["kl"] = kl
-    (note,) = head_for(*comparison_of(records)).notes[1:]
+    head = head_for(*comparison_of(records))
+    assert (
+        "Read with care: the loss of “GRPO” exploded in single updates: no verdict" in head.finding
+    )
+    (note,) = head.exploded
     assert note.startswith("GRPO: exploding loss: the mean KL passed 5 nats a token")
     assert "in 2 of 3 seeds (1 update each, first at 13, largest 8,000,000)" in note
     head = head_for(*comparison_of(records[1:2]))
-    assert head.notes[1].startswith("GRPO, seed 1: exploding loss: ")
+    assert head.exploded[0].startswith("GRPO, seed 1: exploding loss: ")
     larger = synthetic.make_record("grpo", 0, "nano-m", steps=20, profile="nano-m")
     head = head_for(*comparison_of([*records, larger]))
-    assert head.notes[1].startswith("nano-s: GRPO: exploding loss: ")
+    assert head.exploded[0].startswith("nano-s: GRPO: exploding loss: ")
 
 
 def test_evaluations_that_differ_are_not_averaged() -> None:
@@ -309,6 +313,12 @@ def test_arms_have_names_for_people_in_every_sentence() -> None:
         "fall at T = 1.8"
     )
     assert spoken("arm mine has no pass_at_1") == "arm mine has no pass_at_1"
+    assert spoken("solved at the end, rlef minus unread_arm, plus 2") == (
+        "solved at the end, told the failing test (RLEF) minus unread_arm, plus 2"
+    )
+    assert spoken("reward, all minus mine; end minus the base") == (
+        "reward, mask all (DeepCoder) minus mine; end minus the base"
+    )
 
 
 @pytest.mark.parametrize("name", ["truncation_mask", "context_length"])

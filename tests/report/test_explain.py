@@ -7,9 +7,10 @@ import pytest
 
 from mcbench.errors import UserError
 from mcbench.report import explain
+from mcbench.runs.one_generation import Generation
 
 
-def generation(**changes: Any) -> explain.Generation:
+def generation(**changes: Any) -> Generation:
     """Two prompts of four responses; the first has a right one and three that were cut."""
     truncated = np.array([0, 1, 1, 1, 0, 0, 0, 0], dtype=bool)
     repeating = np.array([0, 0, 0, 1, 0, 0, 0, 0], dtype=bool)
@@ -39,7 +40,7 @@ def generation(**changes: Any) -> explain.Generation:
     arguments_now: Any = SimpleNamespace(**{**arguments, **changes})
     config: Any = None
     whole: Any = batch
-    return explain.Generation(config, arguments_now, whole, draws, pd.DataFrame())
+    return Generation(config, arguments_now, whole, draws, pd.DataFrame())
 
 
 def test_every_response_says_which_condition_decided() -> None:

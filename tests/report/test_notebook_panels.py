@@ -14,10 +14,11 @@ from cells import run_cells
 from claims.effects import make_runs
 
 from mcbench.claims import assess, read_measurements
-from mcbench.claims.measurements import METHOD, REPETITION, SUITE_FILE, LabelledCase, SuiteRecord
+from mcbench.claims.measurements import REPETITION, SUITE_FILE, read_suite
 from mcbench.comparison import Comparison
 from mcbench.errors import UserError
 from mcbench.experiments.study import Study
+from mcbench.files import pack_json
 from mcbench.report.ends import interval
 from mcbench.report.page import Panel
 from mcbench.runs.store import RunRecord
@@ -180,36 +181,46 @@ def both_arms(gain: float, fade: float = 0.0, seeds: int = 5) -> dict[str, list[
     }
 
 
-def judged(marks: dict[str, str]) -> SuiteRecord:
-    """Cases in fours: right, wrong, right, wrong; ``marks`` has a character a case and judge: 1 for
-    accepted, 0 for refused, - for not given.
+METHOD = "livecodebench_method"
+
+
+def judged(marks: dict[str, str]) -> dict[str, Any]:
+    """A record of cases in fours: right, wrong, right, wrong; ``marks`` has a character a case and
+    judge: 1 for accepted, 0 for refused, - for not given.
     """
     labels = (("comparisons", True), ("comparisons", False), ("programs", True), ("attacks", False))
-    count = len(next(iter(marks.values())))
-    cases = []
-    for index in range(count):
-        part, right = labels[index % 4]
-        accepted = {j: m[index] == "1" for j, m in marks.items() if m[index] != "-"}
-        cases.append(LabelledCase(part, "g<b>", f"c{index}", right, accepted))
-    return SuiteRecord(tuple(marks), tuple(cases), "0")
+    seen = {"1": True, "0": False, "-": None}
+    cases = [
+        [*labels[i % 4][:1], "g<b>", f"c{i}", labels[i % 4][1], [seen[one] for one in found]]
+        for i, found in enumerate(zip(*marks.values(), strict=True))
+    ]
+    return {"digest": "0", "judges": [*marks], "cases": cases}
 
 
 SUITE = judged({"microcoder": "1010", "livecodebench": "0110", METHOD: "--0-"})
 
 
-def evaluated(arms: dict[str, list[RunRecord]], suite: SuiteRecord = SUITE) -> Comparison:
+def evaluated(arms: dict[str, list[RunRecord]], suite: dict[str, Any] = SUITE) -> Comparison:
     runs = {arm: {record.seed: record for record in records} for arm, records in arms.items()}
     with tempfile.TemporaryDirectory() as folder:
-        suite.write(Path(folder) / SUITE_FILE)
+        pack_json(Path(folder) / SUITE_FILE, suite)
         measurements = read_measurements(folder)
     results = assess("code_evaluator", runs, measurements)
     return Comparison("code_evaluator", "nano", arms, results)
 
 
-def panels(made: Comparison, suite: SuiteRecord | None = SUITE) -> dict[str, Any]:
+def frame_of(suite: dict[str, Any]) -> pd.DataFrame:
+    """As the notebook reads it."""
+    with tempfile.TemporaryDirectory() as folder:
+        pack_json(Path(folder) / SUITE_FILE, suite)
+        return pd.DataFrame(read_suite(Path(folder) / SUITE_FILE))
+
+
+def panels(made: Comparison, suite: dict[str, Any] | None = SUITE) -> dict[str, Any]:
     """What the cells of notebook 06 define, the first screen of the comparison among it."""
     ids = ("cell-04-2", "cell-04-3", "cell-12", "cell-12-2", "cell-16", "cell-16-2")
-    given = {"study": made, "suite": suite, "Panel": Panel, "BLUE": "#0072B2"}
+    given = {"study": made, "suite": suite and frame_of(suite), "Panel": Panel, "pd": pd}
+    given |= {"BLUE": "#0072B2"}
     given |= {"show": lambda *shown, **fold: None, "interval": interval}
     return run_cells("06_code_evaluator", *ids, **given)[0]
 
@@ -227,12 +238,10 @@ def test_errors_are_counted_in_both_directions() -> None:
     assert list(table.loc[METHOD, columns]) == [1, 1, 0, 0]
 
 
-def test_a_suite_record_survives_its_file(tmp_path: Path) -> None:
-    SUITE.write(tmp_path / "x" / "suite.json")
-    assert SuiteRecord.read(tmp_path / "x" / "suite.json") == SUITE
+def test_what_is_no_record_of_the_suite_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("[1]")
     with pytest.raises(UserError, match="no record of the labelled suite"):
-        SuiteRecord.read(tmp_path / "bad.json")
+        read_suite(tmp_path / "bad.json")
 
 
 def test_the_numbers_pair_both_arms() -> None:

@@ -84,11 +84,11 @@ def test_every_block_escapes_what_it_shows() -> None:
         Table(pd.DataFrame({EVIL: [EVIL, Link(EVIL, f"#{EVIL}")]}), EVIL),
         Section("s", EVIL, EVIL, [Facts([(EVIL, EVIL)], fold=EVIL)]),
     ]
-    page = shown(*blocks, head=Head(EVIL, lead=EVIL, notes=[EVIL], equal=[EVIL]))
+    page = shown(*blocks, head=Head(EVIL, lead=EVIL, notes=[EVIL], exploded=[EVIL], equal=[EVIL]))
     html = build_page(page, "plotly.js")
     assert "<script>alert" not in html
     assert "<b title" not in html
-    assert html.count("&lt;script&gt;alert(1)") >= 15
+    assert html.count("&lt;script&gt;alert(1)") >= 16
 
 
 def test_unknown_arms_get_styles_of_their_own() -> None:

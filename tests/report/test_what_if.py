@@ -8,21 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from cells import run_cells
 from claims.effects import make_runs
 
 from mcbench.experiments.study import Study
 from mcbench.grpo.masking import uniform_draws
-from mcbench.report.explain import Generation
-from mcbench.report.what_if import (
-    _tokens,
-    limit_if,
-    recorded_batches,
-    survival,
-    target_if,
-    under,
-    verdicts_if,
-    what_if,
-)
+from mcbench.report.spread import grid_values
+from mcbench.report.what_if import _tokens, recorded_batches, survival, under, verdicts_if, what_if
+from mcbench.runs.one_generation import Generation
 from mcbench.worlds.tokenizer import load_tokenizer
 
 from .made import study_of
@@ -121,7 +114,9 @@ def cells(shown: Any) -> list[str]:
 def test_another_target_takes_the_lowest_temperature_that_reaches_it() -> None:
     row = {"kind": "temperature_grid", "seed": 0, "step": 80}
     rows = [{**row, "temperature": t, "distinct_4": d} for t, d in ((0.6, 0.4), (1.2, 0.6))]
-    target, shown = target_if(Study("temperature", "nano", {}, measurements=rows)).children
+    made = Study("temperature", "nano", {}, measurements=rows)
+    names, _ = run_cells("03_temperature", "whatifcell", study=made, grid_values=grid_values)
+    target, shown = names["target_if"](made).children
     target.value = 0.4
     assert cells(shown) == ["after 80 steps", "0", "0.6", "0.4", "True"]
     target.value = 0.45
@@ -132,7 +127,8 @@ def test_a_lower_limit_cuts_what_is_longer() -> None:
     run = stored()
     frame = run.completions(1).assign(length=[2, 8, 8, 3])
     run.completions = lambda step: frame
-    limit, shown = limit_if(study(run)).children
+    names, _ = run_cells("09_context_length", "whatifcell", study=study(run))
+    limit, shown = names["limit_if"](study(run)).children
     assert limit.value == 8
     limit.value = 2
     assert cells(shown) == ["75.0", "25.0", "25.0"]

@@ -41,6 +41,7 @@ def test_the_page_says_what_the_cells_say_and_has_the_curves_of_each(made) -> No
     page = page_for(made)
     html = build_page(page, "plotly.js")
     assert page.finding.startswith("No cell decided")
+    assert "uncorrected: mask all (DeepCoder) by +9.4 points (+" in page.finding
     assert "mask all (DeepCoder), nano-m: on average +9.4 points (" in html
     for cell in made[0]["cells"]:
         name = made[0]["anchor"](*cell)

@@ -4,13 +4,14 @@ import json
 import random
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from mcbench.cli import main
 from mcbench.evaluator import AuditedCodeReward, Evaluator
 from mcbench.report.dashboard.follower import RunFollower
 from mcbench.report.dashboard.progress import progress_of
-from mcbench.runs.alarm import divided_tests, exploded, warning, watched
+from mcbench.runs.alarm import divided_tests, exploded, warning
 from mcbench.runs.problems import training_row
 from mcbench.runs.resolve import resolve
 from mcbench.runs.store import read_run
@@ -152,7 +153,7 @@ def test_an_exploding_term_is_told_by_how_often_when_and_how_large(changed, told
 
 
 def test_what_is_not_logged_does_not_explode():
-    assert exploded({}) == exploded(watched([{}, {"step": 1}])) == ""
+    assert exploded({}) == exploded(pd.DataFrame([{}, {"step": 1}])) == ""
     assert exploded({"step": [], "loss": [], "kl": []}) == ""
     only = columns(grad_norm={12: 1e4})
     assert "gradient" in exploded({name: only[name] for name in ("step", "grad_norm")})

@@ -10,11 +10,12 @@ import pytest
 
 from mcbench.cli import main
 from mcbench.errors import UserError
+from mcbench.grpo.temperature import Choice
 from mcbench.report.dashboard.follower import StoreFollower
 from mcbench.runs.compact import read_compact
 from mcbench.runs.records import _say, finished_records, read_record, read_records
 from mcbench.runs.resolve import described
-from mcbench.runs.store import Run, RunStore
+from mcbench.runs.store import Run, RunStore, read_run
 
 RECORDS = Path(__file__).parents[2] / "reports" / "records"
 OURS = sorted(RECORDS.glob("*.parquet"))[0]
@@ -44,15 +45,38 @@ FOREIGN = {
     "with_no_id": meta(run_id=None),
     "with_a_text_for_a_time": meta(started="yesterday"),
     "with_a_list_of_versions": meta(versions=["1.0"]),
+    "with_a_text_for_a_choice": meta(temperature_choice="hot"),
+    "with_half_a_choice": meta(temperature_choice={"temperature": 1.0}),
+    "with_an_empty_choice": meta(
+        temperature_choice=vars(Choice(1.0, 0.8, reached=True, measured={}, explanation=""))
+    ),
 }
 LINES = {  # of a record that is ours otherwise
     "broken_lines": ("steps.jsonl", "7"),
     "no_number": ("steps.jsonl", '{"step": "one"}'),
+    "text_for_a_loss": ("steps.jsonl", '{"step": 1, "loss": "low"}'),
+    "list_for_a_reward": ("steps.jsonl", '{"step": 1, "reward": [1]}'),
     "no_evaluation": ("evals.jsonl", '{"step": 0}'),
     "no_problems": (
         "evals.jsonl",
         '{"step": 0, "max_completion_length": 9, "pass_at_1": 0, "mean_length": 1}',
     ),
+    **{
+        f"evaluation_{name}": (
+            "evals.jsonl",
+            json.dumps({**read_compact(OURS).eval_lines[0], **own}),
+        )
+        for name, own in {
+            "temperature": {"temperature": "hot"},
+            "parts": {"parts": None},
+            "problems": {"per_problem": [1]},
+            "passes": {
+                "per_problem": [
+                    {**read_compact(OURS).eval_lines[0]["per_problem"][0], "passes": None}
+                ]
+            },
+        }.items()
+    },
 }
 PARQUETS = {
     "empty": lambda path: path.write_bytes(b""),
@@ -79,6 +103,9 @@ def folder(tmp_path):
         (found / name).mkdir()
         (found / name / "run.json").write_text(meta())
         (found / name / file).write_text(line + "\n")
+    (found / "lines_are_a_folder").mkdir()
+    (found / "lines_are_a_folder" / "run.json").write_text(meta())
+    (found / "lines_are_a_folder" / "steps.jsonl").mkdir()
     for name, write in PARQUETS.items():
         write(found / f"{name}.parquet")
     _say.cache_clear()
@@ -95,7 +122,13 @@ def test_what_is_foreign_is_named_once_in_one_line_each(folder, capfd):
         assert [one.run_id for one in finished_records(folder)] == [OURS.stem]
     told = capfd.readouterr().err.splitlines()
     assert all(line.startswith("left out: ") for line in told)
-    wanted = {*FOREIGN, *LINES, "a_folder", *(f"{n}.parquet" for n in PARQUETS)}
+    wanted = {
+        *FOREIGN,
+        *LINES,
+        "a_folder",
+        "lines_are_a_folder",
+        *(f"{n}.parquet" for n in PARQUETS),
+    }
     assert len(told) == len(wanted) - 1  # a folder is no file, whatever its name
     for name in wanted - {"folder.parquet"}:
         assert any(f"/{name}" in line for line in told), name
@@ -128,7 +161,9 @@ def test_the_dashboard_steps_over_it(folder, capfd):
     store = StoreFollower(folder)
     for _ in range(2):
         store.poll()
-    assert [name for name, run in store.runs.items() if run.meta] == sorted(LINES)
+    shown = [name for name, run in store.runs.items() if run.meta]
+    assert shown == sorted([*LINES, "lines_are_a_folder"])
+    assert all(store.runs[name].damaged for name in LINES)
     assert len(names(capfd.readouterr().err)) == len(FOREIGN)
 
 
@@ -154,3 +189,21 @@ def test_a_run_whose_own_run_json_is_damaged_says_so(tmp_path):
     (run.path / "run.json").touch()
     with pytest.raises(UserError, match=r"run\.json is damaged, or no record of a run"):
         assert Run(run.path).state
+
+
+def test_what_a_person_puts_into_a_run_folder_is_left_alone(tmp_path):
+    run = Run(tmp_path / "run")
+    for name in ("checkpoint-4", "checkpoint-8-backup", "checkpoint-best"):
+        (run.checkpoints / name).mkdir(parents=True)
+        (run.checkpoints / name / "COMPLETE").touch()
+    (tmp_path / "run" / "completions").mkdir()
+    for name in ("step_000009.parquet", "step_000009 (copy).parquet", "step_x.parquet"):
+        (tmp_path / "run" / "completions" / name).touch()
+    (tmp_path / "run" / "lock").write_text('{"pid": 1}')
+    (tmp_path / "run" / "run.json").write_text(meta(state="running"))
+    assert run.last_checkpoint()[0] == 4
+    assert (run.state, read_run(run.path).completion_steps()) == ("interrupted", [9])
+    with pytest.raises(UserError, match=r"step_000009\.parquet is damaged"):
+        read_run(run.path).completions(9)
+    run.rewind(0)
+    assert len([*run.checkpoints.iterdir()]) == len([*(run.path / "completions").iterdir()]) == 2

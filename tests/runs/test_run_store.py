@@ -71,11 +71,15 @@ def test_rewind_drops_what_comes_after_the_checkpoint(run):
     assert not (run.checkpoints / "checkpoint-4").exists()
 
 
-def test_a_newer_whole_checkpoint_replaces_the_older_and_ends_as_the_final_model(run):
+def test_a_newer_whole_checkpoint_replaces_the_older_and_the_end_keeps_the_final_model(run):
     checkpoint(run, 2, whole=True)
     checkpoint(run, 4, whole=True)
     assert [path.name for path in run.checkpoints.iterdir()] == ["checkpoint-4"]
-    run.keep_final_model(4)
+    run.new_model.mkdir()
+    (run.new_model / "model.safetensors").touch()
+    run.keep_final_model()
+    run.finish(5.0)
+    assert [path.name for path in run.checkpoints.iterdir()] == ["final"]
     assert [path.name for path in run.final_model.iterdir()] == ["model.safetensors"]
 
 

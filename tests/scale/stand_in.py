@@ -25,6 +25,7 @@ def main(label, runs_dir):
     if "refused" in label:
         print("mcbench: it was asked for wrongly")
         return 2
+    print(f"[{label}] {os.environ['OMP_NUM_THREADS']} threads")
     run = RunStore(runs_dir).run(config)
     again = bool(run.meta)
     run.begin({"run_id": run.run_id, "config": config.to_dict(), "started": time.time()})

@@ -71,7 +71,7 @@ def small(tiny, tmp_path_factory):
 
     def words(line, runs_dir):
         line = re.sub(r" --launch \S+", " --launch cpu", line)
-        line = re.sub(r" --(address|processes|machines|machine-rank|main-address) \S+", "", line)
+        line = re.sub(r" --(address|processes) \S+", "", line)
         words = [*shlex.split(line)[1:], "--runs-dir", str(runs_dir)]
         words += ["--seeds", "0", "--workers", "2"] if words[0] == "sweep" else []
         return [

@@ -12,7 +12,7 @@ from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunStore
 from mcbench.scale import process
 from mcbench.scale.dry_run import dry_run
-from mcbench.scale.pace import measured_pace, recorded_pace
+from mcbench.scale.pace import measured_pace, pace_of, timed
 
 
 def finished(root, seconds=2.0, **settings):
@@ -65,33 +65,33 @@ def test_the_pace_of_finished_runs_is_scaled_to_the_mean_length_and_the_batch(tm
     finished(tmp_path, 3.0, max_completion_length=24, mask_ratio=0.5)
     finished(tmp_path, 50.0, model="nano-m")
     asked = {"steps": 10, "max_completion_length": 48}
-    pace = recorded_pace(resolve("tiny", settings=asked), tmp_path)
+    pace = pace_of(resolve("tiny", settings=asked), timed(tmp_path))
     assert pace.seconds == pytest.approx(2.5 * (12 + 0.25 * 24) / 12)  # the cut ones fill it
     shorter = resolve("tiny", settings={"max_completion_length": 9})
-    assert recorded_pace(shorter, tmp_path).seconds == pytest.approx(2.5 * 9 / 12)
-    assert pace.source == f"by 2 finished runs of tiny in {tmp_path}"
+    assert pace_of(shorter, timed(tmp_path)).seconds == pytest.approx(2.5 * 9 / 12)
+    assert pace.source == "by 2 finished runs of tiny"
     wide = {"num_generations": 4, "per_device_batch_size": 8, "max_completion_length": 24}
     wider = resolve("tiny", settings=wide)
-    assert recorded_pace(wider, tmp_path).seconds == pytest.approx(2 * 2.5)
-    assert recorded_pace(resolve("nano"), tmp_path) is None
+    assert pace_of(wider, timed(tmp_path)).seconds == pytest.approx(2 * 2.5)
+    assert pace_of(resolve("nano"), timed(tmp_path)) is None
 
 
 def test_the_pace_of_a_longer_context_is_by_its_last_limit(tmp_path):
     staged = {"max_completion_length": 6, "length_stages": "0:6,2:24"}
     finished(tmp_path, 2.0, **staged)  # responses of 12 tokens in the mean, a quarter cut
     for same in (staged, {"max_completion_length": 24}):
-        found = recorded_pace(resolve("tiny", settings=same), tmp_path)
+        found = pace_of(resolve("tiny", settings=same), timed(tmp_path))
         assert found.seconds == pytest.approx(2.0)
     other = resolve("tiny", settings={**staged, "length_stages": "0:6,2:48"})
-    assert recorded_pace(other, tmp_path).seconds == pytest.approx(2.0 * (12 + 0.25 * 24) / 12)
+    assert pace_of(other, timed(tmp_path)).seconds == pytest.approx(2.0 * (12 + 0.25 * 24) / 12)
     short = resolve("tiny", settings={"max_completion_length": 48, "length_stages": "0:8,2:8"})
-    assert recorded_pace(short, tmp_path).seconds == pytest.approx(2.0 * 8 / 12)
+    assert pace_of(short, timed(tmp_path)).seconds == pytest.approx(2.0 * 8 / 12)
 
 
 def test_compact_records_have_a_pace_too(tmp_path):
     run = finished(tmp_path / "runs")
     write_compact(run, tmp_path / f"{run.run_id}.parquet")
-    assert recorded_pace(resolve("tiny"), tmp_path).seconds == pytest.approx(2.0)
+    assert pace_of(resolve("tiny"), timed(tmp_path)).seconds == pytest.approx(2.0)
 
 
 @pytest.mark.slow

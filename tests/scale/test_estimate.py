@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
 from mcbench.errors import UserError
+from mcbench.grpo.shared_prefix import SharedPrefix
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.resolve import resolve
 from mcbench.scale.estimate import estimate
@@ -63,6 +64,22 @@ def test_an_update_holds_what_real_tensors_do(checkpointing):
     assert update_bytes(work) == pytest.approx(held.peak, rel=0.1)
 
 
+def test_an_update_of_one_sequence_holds_what_real_tensors_do():
+    """Of prompts that all differ."""
+    rows, prompt, length = 12, 20, 60
+    model = AutoModelForCausalLM.from_config(architecture("nano-s"), dtype=torch.float32).train()
+    for weight in model.parameters():
+        weight.grad = torch.zeros_like(weight)
+    ids = torch.randint(2, 100, (rows, prompt + length))
+    gc.collect()
+    with Allocated() as held:
+        shared = SharedPrefix(model, length, 1.0, ())
+        found = shared(ids, torch.ones_like(ids), labels=ids, fused_lm_head=True)
+        found.log_probs.mean().backward()
+    work = Pass("nano-s", None, rows, prompt, length, 4, False, bf16=False, shared=True)
+    assert update_bytes(work) == pytest.approx(held.peak, rel=0.1)
+
+
 def test_sampling_holds_a_cache_of_all_tokens():
     config = architecture("nano-s")
     token = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * 4
@@ -82,14 +99,12 @@ def test_what_stays_and_what_is_shared():
     adapted, trained = estimated(lora_rank=4).kept, size_of("nano-s", 4).trained
     assert (adapted["weights"], adapted["optimizer"]) == (4 * (N + trained), 8 * trained)
     small = {"processes": 8, "per_device_batch_size": 2}
-    whole, zero2, divided = (
-        estimated(sharding=name, **small) for name in ("none", "zero2", "fsdp2")
-    )
-    assert (zero2.kept["weights"], zero2.kept["optimizer"]) == (4 * N, N)
-    assert divided.kept["weights"] == N / 2
-    # DDP reduces copies of the gradients, the others divide them.
-    reduced = whole.passing["gradients and update"] - zero2.passing["gradients and update"]
-    assert reduced == pytest.approx((8 - 0.5) * N)
+    whole, divided = (estimated(sharding=name, **small) for name in ("none", "fsdp2"))
+    assert (whole.kept["weights"], whole.kept["optimizer"]) == (4 * N, 8 * N)
+    assert (divided.kept["weights"], divided.kept["optimizer"]) == (N / 2, N)
+    # DDP reduces copies of the gradients, FSDP2 divides them and gathers two layers of weights.
+    reduced = whole.passing["gradients and update"] - divided.passing["gradients and update"]
+    assert reduced == pytest.approx((8 - 0.5) * N - 2 * 4 * size_of("nano-s").layer)
     assert estimated(beta=0.01).kept["reference"] == 4 * N
     gathered = estimated(sharding="fsdp2", beta=0.01, **small).passing
     assert gathered["reference gathered and scoring"] > 4 * N

@@ -16,9 +16,10 @@ import pytest
 from safetensors.torch import load_file
 
 from mcbench.cli import main
+from mcbench.errors import UserError
 from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunStore, read_run
-from mcbench.scale.launch import LAUNCH_CONFIGS, _failed_at, launch
+from mcbench.scale.launch import LAUNCH_CONFIGS, _failed_at, launch, train_here
 
 HERE = Path(__file__).parent
 AGAIN = "{error}; the same command resumes"
@@ -35,42 +36,29 @@ def test_the_dry_run_prints_the_command(capsys, tmp_path):
     assert command[start : start + 5] == ["-m", "mcbench", "train", "--profile", "tiny"]
 
 
-def test_several_machines_are_arguments():
-    command = launch("ddp", machines=2, machine_rank=1, main_address="node0:1234").command([])
-    given = dict(zip(command[3:-3:2], command[4:-3:2], strict=True))
-    assert (given["--num_processes"], given["--num_machines"]) == ("16", "2")
-    assert (given["--machine_rank"], given["--main_process_ip"]) == ("1", "node0")
-    assert given["--main_process_port"] == "1234"
-
-
 def test_accelerate_reads_the_shipped_configurations():
     from accelerate.commands.launch import _validate_launch_command, launch_command_parser
 
-    assert set(LAUNCH_CONFIGS) == {"cpu", "ddp", "fsdp2", "zero2", "zero3"}
+    assert set(LAUNCH_CONFIGS) == {"cpu", "ddp", "fsdp2"}
     for name in LAUNCH_CONFIGS:
         chosen = launch(name)
         arguments = chosen.command([])[3:]
         args, _, _ = _validate_launch_command(launch_command_parser().parse_args(arguments))
         assert args.num_processes == chosen.processes == (2 if name == "cpu" else 8)
-        assert (args.use_fsdp, args.use_deepspeed) == (name == "fsdp2", name.startswith("zero"))
+        assert args.use_fsdp == (name == "fsdp2")
         assert chosen.sharding == {"cpu": "none", "ddp": "none"}.get(name, name)
         if args.use_fsdp:
             assert (args.fsdp_version, args.fsdp_state_dict_type) == (2, "FULL_STATE_DICT")
-        if args.use_deepspeed:
-            assert args.zero_stage == int(name[-1])
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--launch", "dpp"], "unknown launch configuration 'dpp'; allowed: cpu, ddp, fsdp2"),
-        (["--processes", "2"], "need --launch"),
+        (["--processes", "2"], "needs --launch"),
+        (["--measure"], "--measure goes with --dry-run"),
         (["--launch", "cpu", "--processes", "0"], "processes must be at least 1"),
-        (["--launch", "ddp", "--processes", "3", "--machines", "2"], "cannot be divided evenly"),
-        (["--launch", "ddp", "--machines", "2"], "several machines need --main-address"),
-        (["--launch", "ddp", "--main-address", "a:b"], "must be HOST:PORT"),
         (["--launch", "cpu", "--processes", "3"], "no per_device_batch_size fits 3 processes"),
-        (["--launch", "zero3", "--processes", "1"], "needs DeepSpeed, which is not installed"),
         (["--launch", str(HERE / "conftest.py")], "launch configuration .* cannot be read"),
     ],
 )
@@ -78,6 +66,24 @@ def test_wrong_launches_are_refused_with_what_is_allowed(options, message, capsy
     assert main(["train", "--profile", "tiny", "--runs-dir", str(tmp_path), *options]) == 2
     assert re.search(message, capsys.readouterr().err)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_configuration_of_several_machines_names_accelerates_command(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("distributed_type: MULTI_GPU\nnum_machines: 2\n")
+    with pytest.raises(UserError, match=r"is for 2 machines; .* --num_machines 2 --machine_rank"):
+        launch(str(path))
+
+
+def test_deepspeed_is_refused_wherever_it_comes_from(monkeypatch, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("distributed_type: DEEPSPEED\n")
+    with pytest.raises(UserError, match=r"'DEEPSPEED' is not supported; allowed: MULTI_GPU, FSDP"):
+        launch(str(path))
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
+    with pytest.raises(UserError, match=r"DeepSpeed is not supported; .* --launch fsdp2"):
+        train_here(resolve("tiny"), str(tmp_path))
 
 
 # Processes that do not train ----------------------------------------------------------------------

@@ -17,7 +17,7 @@ from mcbench.errors import UserError
 from mcbench.runs.resolve import resolve
 from mcbench.runs.store import RunStore, read_run
 from mcbench.scale import launch, process, sweep
-from mcbench.scale.process import Ended, Started, Task
+from mcbench.scale.process import Ended, RunJob, Started
 from mcbench.scale.ray_pool import _train_on_ray
 from mcbench.scale.sweep import train_all
 
@@ -53,6 +53,17 @@ def test_runs_side_by_side_report_and_keep_what_they_print(quick, store):
         assert f"[{one.label}] step 4/4" in lines
         assert "[" + one.label + "] step 4/4\n== exit status 0\n" in log(store, one)
     assert lines[-1].startswith("3 of 3 runs finished; 0:0")
+
+
+def test_a_run_of_a_model_that_is_not_embedded_gets_its_share_of_the_cores(
+    quick, store, monkeypatch
+):
+    """An embedded one has one thread everywhere, so that its sums come in one order."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(6))
+    larger = resolve("smollm2-135m", settings={"steps": 4})
+    runs, lines = [*planned("small"), SimpleNamespace(label="larger", config=larger)], []
+    train_all(runs, store, lines.append, workers=2)
+    assert {"[small] 1 threads", "[larger] 3 threads"} <= set(lines)
 
 
 def test_a_large_model_without_a_gpu_is_refused_until_its_settings_insist(
@@ -166,7 +177,7 @@ def test_the_lock_of_a_lost_machine_is_broken_for_the_next_attempt(store, monkey
             run.finish(1.0)
             return [(self.task, Ended(0, ""))]
 
-    task = Task("lost once", run.run_id, "{}", str(store.root))
+    task = RunJob("lost once", run.run_id, "{}", str(store.root))
     lines = []
     sweep._Sweep([task], store, Pool(), lines.append, 1, 1).train()
     assert lines[1] == f"[lost once] lost; what it printed is in {task.log}; trying again"

@@ -12,7 +12,7 @@ from .test_repair import BUGGY, FIX, RIGHT, Spy, block, fixed
 
 LINE = "a = [v + 3 for v in a]"
 PROBLEM = FIX.__class__(
-    "self-play/fix/1", self_play.shown(FIX, "Fix the bug.", BUGGY), "stdin", FIX.tests,
+    "self-play/fix/1", repair.prompt(FIX.statement, BUGGY, "Fix the bug."), "stdin", FIX.tests,
     kind="fix", source="self-play", references=(RIGHT,), metadata=FIX.metadata,
 )  # fmt: skip
 BUG = fixed(block(LINE, "a = [v - 3 for v in a]"))

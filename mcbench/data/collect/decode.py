@@ -25,7 +25,7 @@ TEST_MB = 32.0  # input and expected output of a test: a longer one is left out
 TESTS_MB = 32.0  # the tests of a problem package together, of which the longest are left out
 UNPACKED_MB = 256.0  # what a compressed field unpacks to
 UNPACKED_VALUES = 1_000_000  # texts, lists, objects and further items in it: each takes far more
-ROW_MB = 1024.0  # a line of a JSON-lines file
+ROW_MB = 1024.0  # a line of a JSON-lines file; of a compressed one UNPACKED_MB
 
 # Opcodes of a pickle that holds one str. None of them can name, build or call anything.
 _TEXT = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE"})
@@ -100,9 +100,18 @@ def unpack_pickled_json(text: str, field: str) -> Any:
     except (binascii.Error, ValueError):
         raise Unusable("malformed", f"{field} is neither JSON nor base64") from None
     unpacked = pickled_text(inflate(packed, field, UNPACKED_MB), field)
+    check_values(unpacked, field)
+    return parse_json(unpacked, field)
+
+
+def check_values(unpacked: str, field: str) -> None:
+    """Refuse a JSON text with so many values that they would fill the memory.
+
+    Raises:
+        Unusable: it has more than :data:`UNPACKED_VALUES`.
+    """
     if next(islice(_VALUES.finditer(unpacked), UNPACKED_VALUES, None), None):
         raise Unusable("oversized", f"{field} unpacks to more than {UNPACKED_VALUES:,} values")
-    return parse_json(unpacked, field)
 
 
 _VALUES = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[{,]', re.DOTALL)

@@ -19,7 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mcbench.data.audit import shorten
-from mcbench.data.collect.decode import MB, ROW_MB, Unusable, type_name
+from mcbench.data.collect.decode import (
+    MB,
+    ROW_MB,
+    UNPACKED_MB,
+    Unusable,
+    check_values,
+    type_name,
+)
 from mcbench.errors import UserError
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".parquet", ".arrow")
@@ -119,22 +126,27 @@ def package_folders(folder: Path) -> Iterator[Path]:
 
 
 def _json_lines(file: BinaryIO | gzip.GzipFile, name: str) -> Iterator[Row]:
-    limit = int(ROW_MB * MB)
+    limit_mb = UNPACKED_MB if isinstance(file, gzip.GzipFile) else ROW_MB
+    limit = int(limit_mb * MB)
     for number, line in enumerate(iter(lambda: file.readline(limit + 1), b""), start=1):
         where = f"line {number} of {name}"
         if len(line) > limit and not line.endswith(b"\n"):
-            reason = f"the line has more than {ROW_MB:g} MB"
+            reason = f"the line has more than {limit_mb:g} MB"
             yield Row(where, Unusable("oversized", reason))
             while piece := file.readline(min(limit, MB)):  # to its end, not kept
                 if piece.endswith(b"\n"):
                     break
         elif line.strip():
-            yield Row(where, _parsed(line))
+            yield Row(where, _parsed(line, limit_mb < ROW_MB))
 
 
-def _parsed(line: bytes) -> dict[str, Any] | Unusable:
+def _parsed(line: bytes, unpacked: bool) -> dict[str, Any] | Unusable:
     try:
+        if unpacked and len(line) > MB:
+            check_values(line.decode("utf-8", "replace"), "the line")
         return _object(json.loads(line))
+    except Unusable as refused:
+        return refused
     except (ValueError, RecursionError) as error:
         return Unusable("malformed", f"not JSON ({shorten(str(error))})")
 

@@ -1,5 +1,4 @@
-// The browser of responses: on a page over data that the page holds, in a notebook over what a
-// widget answers. What a model wrote enters only through textContent, never as markup.
+// The browser of responses: over data that the page holds, on a live page over what is answered. What a model wrote enters only through textContent, never as markup.
 const MATCHES = 24; // that a list shows at a time
 const BESIDE = 3; // arms side by side; the others are a click away
 
@@ -204,7 +203,7 @@ function offer(select, options, otherwise = options[0]?.[0]) {
 // Where responses come from. `data()`: arms by id, rows (one a response, without its text where
 // that is asked for), the meaning of verdicts. `text(row)`: prompt, text, and pieces with levels of
 // improbability where they were recorded; undefined while it is on its way. `finds(row, words)`.
-// `ask(wanted)` and `follow(call)` do something only in a notebook.
+// `ask(wanted)` and `follow(call)` do something only on a live page.
 function pageSource({ arms, prompts, pieces, columns, verdicts }) {
   const names = Object.keys(columns);
   const rows = columns.text.map((text, id) => {
@@ -224,23 +223,6 @@ function pageSource({ arms, prompts, pieces, columns, verdicts }) {
     finds: (row, words) => has(row.text, words) || has(prompts[row.prompt], words),
     ask: () => {},
     follow: () => {},
-  };
-}
-
-function widgetSource(model) {
-  return {
-    live: true,
-    asked: () => model.get("asked"),
-    data: () => model.get("data"),
-    text: (row) => model.get("texts")[row.id],
-    finds: (row) => !model.get("data").hits || model.get("data").hits.includes(row.id),
-    ask(wanted) {
-      const asked = { ...model.get("asked"), ...wanted };
-      if (JSON.stringify(asked) === JSON.stringify(model.get("asked"))) return;
-      model.set("asked", asked);
-      model.save_changes();
-    },
-    follow: (call) => { for (const name of ["data", "texts"]) model.on(`change:${name}`, call); },
   };
 }
 
@@ -550,9 +532,4 @@ if (held) {
   }
 }
 
-export default {
-  render({ model, el: root }) {
-    root.classList.add("browser");
-    browse(root, widgetSource(model));
-  },
-};
+globalThis.mcbenchBrowse = browse; // for a live page (watch.js)

@@ -1,40 +1,34 @@
-// A live page over what mcbench watch answers. The run list and the browser of responses are the
-// dashboard's own, over a model that is this page's; the figures are drawn by page.js.
-import runList from "./run_list.js";
-import samples from "./samples.js";
-
+// A live page, over what mcbench watch answers, or the kernel of the notebook that has it in a frame.
+// Figures are drawn by page.js; the table of runs and the browser of responses are scripts of their own.
 const $ = (selector) => document.querySelector(selector);
-const KEPT = "mcbench watch"; // what a reader chose, through a reload of this tab
-const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "{}");
-const asked = { model: null, picked: {}, sections: null, open: false, browser: {}, ...kept };
+const KEPT = `mcbench watch ${location.pathname}`; // what a reader chose, through a reload of this tab
+const kernel = window.frameElement?.mcbench; // of a notebook that has this page in a frame (frame.js)
+const NOTHING = { run: "", beside: "", step: "latest", words: "", over: "", colour: false, need: [] };
+const boxes = [...document.querySelectorAll(".sections input")];
+const chosenSections = () => boxes.filter((one) => one.checked).map((one) => one.value);
+const asked = { model: null, picked: {}, sections: chosenSections(), open: false, paused: false, browser: NOTHING };
 const have = {}; // part -> version
 const parts = {};
 
-// What a widget's page side expects of its model.
-function made(values, saved) {
-  const heard = new Map();
-  return {
-    get: (name) => values[name],
-    set(name, value) {
-      values[name] = value;
-      for (const call of heard.get(`change:${name}`) ?? []) call();
-    },
-    on: (event, call) => heard.set(event, [...(heard.get(event) ?? []), call]),
-    off: (event, call) => heard.set(event, (heard.get(event) ?? []).filter((one) => one !== call)),
-    save_changes: () => saved(values),
-  };
-}
-
-const list = made({ rows: [], chosen: [] }, ({ rows, chosen }) => {
-  const before = new Set(parts.rows?.chosen), now = new Set(chosen);
-  for (const { id } of rows) if (before.has(id) !== now.has(id)) asked.picked[id] = now.has(id);
+const showRuns = globalThis.mcbenchRunList($("#runs"), (id, on) => {
+  asked.picked = { ...asked.picked, [id]: on };
   ask();
 });
-const NOTHING = { run: "", beside: "", step: "latest", words: "", over: "", colour: false, need: [] };
-const browser = made({ asked: { ...NOTHING, ...asked.browser }, data: {}, texts: {} }, (values) => {
-  asked.browser = values.asked;
-  ask();
-});
+let drawResponses = () => {};
+const responses = {
+  live: true,
+  asked: () => asked.browser,
+  data: () => parts.data,
+  text: (row) => parts.texts?.[row.id],
+  finds: (row) => !parts.data.hits || parts.data.hits.includes(row.id),
+  ask(wanted) {
+    const next = { ...asked.browser, ...wanted };
+    if (JSON.stringify(next) === JSON.stringify(asked.browser)) return;
+    asked.browser = next;
+    ask();
+  },
+  follow: (call) => { drawResponses = call; },
+};
 
 // What came is put where it belongs -----------------------------------------------------------------
 
@@ -42,104 +36,138 @@ function text(selector, words) {
   const node = $(selector);
   if (node.textContent !== words) node.textContent = words;
 }
-function show(changed) {
-  const figures = {};
-  for (const [name, part] of Object.entries(changed)) {
-    if (part === null) { delete have[name]; continue; }
-    have[name] = part.version;
-    parts[name] = part.is;
-    if (name.startsWith("figure ")) figures[name.slice(7)] = part.is;
-  }
-  if (changed.status) {
-    const { state, totals, ahead } = parts.status;
-    text(".status b", state);
-    text(".status span", totals);
-    text(".ahead", ahead);
-  }
-  if (changed.models) {
-    const { all, chosen } = parts.models, select = $(".models select");
+function showStatus() {
+  const { state, totals, ahead } = asked.paused
+    ? { state: "Paused", totals: "the runs go on; this page stands still", ahead: "" } : parts.status ?? {};
+  text(".status b", state ?? "");
+  text(".status span", totals ?? "");
+  text(".ahead", ahead ?? "");
+}
+// The parts that came, and the figures among them by id.
+function show(came, figures) {
+  Object.assign(parts, came);
+  if (came.status) showStatus();
+  if (came.models) {
+    const { all, chosen } = came.models, select = $(".models select");
     select.replaceChildren(...all.map((name) => new Option(name)));
     select.value = chosen;
     $(".models").hidden = all.length < 2;
   }
-  if (changed.rows) {
-    list.set("rows", parts.rows.rows);
-    list.set("chosen", parts.rows.chosen);
-  }
-  if (changed.arms) $(".toggles").innerHTML = parts.arms; // of the server's template, escaped there
-  if (changed.sections) {
+  if (came.rows) showRuns(came.rows.rows, came.rows.chosen);
+  if ("arms" in came) $(".toggles").innerHTML = came.arms; // of the server's template, escaped there
+  if (came.sections) {
     const old = new Map([...$("#figures").children].map((one) => [one.dataset.name, one]));
-    $("#figures").replaceChildren(...Object.entries(parts.sections).map(([name, html]) => {
+    $("#figures").replaceChildren(...Object.entries(came.sections).map(([name, html]) => {
       const section = old.get(name) ?? Object.assign(document.createElement("section"), { className: "panel" });
       section.dataset.name = name;
       if (section.html !== html) section.innerHTML = section.html = html;
       return section;
     }));
   }
-  if (changed.arms || changed.sections || Object.keys(figures).length) globalThis.mcbenchFigures(figures);
-  if (changed.texts) browser.set("texts", parts.texts); // the texts first: the page draws when the rows come
-  if (changed.data) browser.set("data", parts.data);
+  if ("arms" in came || came.sections || Object.keys(figures).length) globalThis.mcbenchFigures(figures);
+  if (came.data || came.texts) drawResponses();
+  document.body.dataset.looks = Number(document.body.dataset.looks ?? 0) + 1;
 }
 
-// Asking --------------------------------------------------------------------------------------------
+// Asking a server -----------------------------------------------------------------------------------
 
 let timer = 0, busy = false, again = false;
 let clicked = null; // arm and step of a curve's point
-function ask() {
-  sessionStorage.setItem(KEPT, JSON.stringify(asked));
-  clearTimeout(timer);
-  if (busy) again = true; else timer = setTimeout(look, 30);
-}
 async function look() {
   busy = true;
   let rest = 5;
   try {
     const point = clicked;
     clicked = null;
-    const body = { ...asked, have, point, sections: chosenSections(), browser: asked.open ? browser.get("asked") : null };
-    const reply = await fetch("state", { method: "POST", body: JSON.stringify(body),
+    const reply = await fetch("state", { method: "POST", body: JSON.stringify({ ...asked, have, point }),
       headers: { "Content-Type": "application/json" } });
     if (!reply.ok) throw new Error(reply.statusText);
     const { parts: changed, rest_s, point: found } = await reply.json();
     rest = rest_s;
-    show(changed);
+    const came = {}, figures = {};
+    for (const [name, part] of Object.entries(changed)) {
+      if (part === null) { delete have[name]; continue; }
+      have[name] = part.version;
+      (name.startsWith("figure ") ? figures : came)[name.replace("figure ", "")] = part.is;
+    }
+    show(came, figures);
     if (found) opened(...found);
     $(".away").hidden = true;
-    document.body.dataset.looks = Number(document.body.dataset.looks ?? 0) + 1;
   } catch (error) {
     $(".away").hidden = false;
     if (!(error instanceof TypeError)) console.error(error);
   }
   busy = false;
   clearTimeout(timer);
+  if (asked.paused) return;
   // A page that nobody sees asks seldom.
   timer = setTimeout(look, again ? 30 : 1000 * (document.hidden ? 10 * rest : rest));
   again = false;
 }
-function opened(run, step) {
-  browser.set("asked", asked.browser = { ...browser.get("asked"), run, step: String(step), over: "" });
-  $("#responses").open = true;
-  $("#responses").scrollIntoView();
-  again = true;
+
+// Or the kernel, which sends what is new by itself ----------------------------------------------------
+
+const drawn = {}; // figure id -> as JSON
+function told({ asked: chosen, figures, ...came }) {
+  const changed = {};
+  for (const id of Object.keys(figures ? drawn : {})) if (!(id in figures)) delete drawn[id];
+  for (const [id, spec] of Object.entries(figures ?? {})) {
+    const look = JSON.stringify(spec);
+    if (drawn[id] !== look) [drawn[id], changed[id]] = [look, spec];
+  }
+  if (chosen) adopt(chosen);
+  show(came, changed);
 }
-document.addEventListener("visibilitychange", () => { if (!document.hidden && !busy) ask(); });
+globalThis.mcbenchTold = told;
+
+// Either --------------------------------------------------------------------------------------------
+
+function ask() {
+  if (kernel) {
+    kernel.model.set("asked", { ...asked });
+    kernel.model.save_changes();
+    return;
+  }
+  sessionStorage.setItem(KEPT, JSON.stringify(asked));
+  clearTimeout(timer);
+  if (busy) again = true; else if (!asked.paused) timer = setTimeout(look, 30);
+}
+function opened(run, step) {
+  asked.browser = { ...asked.browser, run, step: String(step), over: "" };
+  $("#responses").open = asked.open = true;
+  $("#responses").scrollIntoView();
+  ask();
+}
+globalThis.mcbenchOpened = opened;
+document.addEventListener("visibilitychange", () => { if (!kernel && !document.hidden && !busy) ask(); });
 
 // Controls ------------------------------------------------------------------------------------------
 
-const boxes = [...document.querySelectorAll(".sections input")];
-const chosenSections = () => boxes.filter((one) => one.checked).map((one) => one.value);
-for (const box of boxes) {
-  if (asked.sections) box.checked = asked.sections.includes(box.value);
-  box.addEventListener("change", () => { asked.sections = chosenSections(); ask(); });
+// What was chosen before a reload, or in another view of the same widget.
+function adopt(chosen) {
+  Object.assign(asked, chosen);
+  for (const box of boxes) box.checked = asked.sections.includes(box.value);
+  $("#responses").open = asked.open;
+  $("#pause").textContent = asked.paused ? "Resume" : "Pause";
+  showStatus();
 }
+for (const box of boxes) box.addEventListener("change", () => { asked.sections = chosenSections(); ask(); });
 $(".models select").addEventListener("change", ({ target }) => { asked.model = target.value; ask(); });
-$("#responses").open = asked.open;
-$("#responses").addEventListener("toggle", ({ target }) => { asked.open = target.open; ask(); });
+$("#responses").addEventListener("toggle", ({ target }) => {
+  if (asked.open === target.open) return;
+  asked.open = target.open;
+  ask();
+});
+$("#pause").addEventListener("click", () => { adopt({ paused: !asked.paused }); ask(); });
 document.addEventListener("open", ({ detail: { arm, step } }) => { // a click on a curve's point
+  if (kernel) { kernel.model.send({ arm, step }); return; }
   clicked = { arm, step };
   ask();
 });
 
-runList.render({ model: list, el: $("#runs") });
-samples.render({ model: browser, el: $("#responses .browser") });
-look();
+globalThis.mcbenchBrowse($("#responses .browser"), responses);
+if (kernel) told(kernel.all());
+else {
+  adopt(JSON.parse(sessionStorage.getItem(KEPT) ?? "{}"));
+  look();
+}

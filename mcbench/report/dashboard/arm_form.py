@@ -12,7 +12,6 @@ import json
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +26,17 @@ from mcbench.experiments.notebook import check_injected
 from mcbench.experiments.plan import make_plan
 from mcbench.files import json_or_text, write_json
 from mcbench.grpo.recipes import RECIPES
-from mcbench.report.dashboard.dashboard import Dashboard
-from mcbench.report.dashboard.live_figure import ASSETS, answer_while_busy
+from mcbench.report.dashboard.dashboard import Dashboard, answer_while_busy
 from mcbench.report.dashboard.live_page import link_live
 from mcbench.report.dashboard.progress import progress_of, span
+from mcbench.report.rendering import asset
 from mcbench.report.served import page_likely
 from mcbench.runs.config import CHANGEABLE, SETTINGS, Config, family_of
 from mcbench.runs.place import committed_records, in_project
 from mcbench.runs.reference import range_of
 from mcbench.runs.store import INTERRUPTED, RunStore
 from mcbench.scale.apart import Training, training_of, under_way
-from mcbench.scale.pace import Pace, recorded_pace, responses_of_update
+from mcbench.scale.pace import Timed, timed
 
 ESTIMATING = "estimating…"
 EMPTY: dict[str, Any] = {"name": "", "base": "", "seeds": "", "values": {}}
@@ -48,7 +47,7 @@ class ArmForm(anywidget.AnyWidget):
     what is answered: defaults, cost, or what is wrong; ``own`` are the arms that were added.
     """
 
-    _esm = (ASSETS / "arm_form.js").read_text(encoding="utf-8")
+    _esm = asset("arm_form.js")
     about = traitlets.Dict().tag(sync=True)
     asked = traitlets.Dict(EMPTY).tag(sync=True)
     told = traitlets.Dict().tag(sync=True)
@@ -84,13 +83,13 @@ class Workbench(Dashboard):
         self.own = {name: one["settings"] for name, one in self._added.items()}
         self._begun: dict[str, Training] = {}
         self._cost_lock = threading.Lock()
-        self._paces: dict[tuple[str, str, int], Pace | None] = {}
+        self._recorded: list[Timed] = []
         plan = plan_runs(self.arms_given, self.profiles, seeds, steps, settings)
         plan += [run for name in self._added for run in self._runs_of(name)]
         self.plan = [(one.arm, one.config) for one in plan]
         super().__init__(runs_dir, planned=self.plan, records=records, live=True)
 
-    def _build(self, sections: Sequence[str], smoothing: int) -> None:
+    def _widgets(self) -> list[Any]:
         schema = Config.model_json_schema()["properties"]
         families: dict[str, list[dict[str, Any]]] = {}
         for name in CHANGEABLE:
@@ -104,16 +103,14 @@ class Workbench(Dashboard):
         self.form = ArmForm(
             about=about, asked={**EMPTY, "base": "microcoder", "seeds": str(self.seeds[0])}
         )
-        super()._build(sections, smoothing)
-        top, runs, *rest = self.box.children
-        self.box.children = (top, runs, self.form, *rest)
         self.form.observe(lambda change: self._answer_form(), "asked")
         self.form.on_msg(lambda form, message, buffers: self._pressed(message))
         answer_while_busy(self.form)
         self._answer_form()
+        return [self.form, *super()._widgets()]
 
-    def refresh(self, draw: bool = True) -> None:
-        super().refresh(draw)
+    def refresh(self) -> None:
+        super().refresh()
         with self._lock:
             own = [self._row(name) for name in self._added]
             if own != self.form.own:
@@ -145,7 +142,7 @@ class Workbench(Dashboard):
         told: dict[str, Any] = {"problem": "", "cost": "", "line": "", "ready": False}
         try:
             base = self.bases[self.form.asked["base"]]
-            config = arm_config("base", base, self.profiles[0], 0, self.common, look=False)
+            config = arm_config("base", base, self.profiles[0], self.common, look=False)
             told["defaults"] = {name: _written(getattr(config, name)) for name in CHANGEABLE}
             name, settings, seeds = self._wanted()
             planned = self._planned(name or "new", settings, seeds)
@@ -176,30 +173,20 @@ class Workbench(Dashboard):
 
     def _cost(self, planned: Sequence[PlannedRun]) -> str:
         """How much there is to train and how long that takes by what finished runs took."""
-        records = self.store.records
+        records = self.watch.store.records
         plan = make_plan(planned, RunStore(self.folder), records)
         missing = [one.config for one in plan.missing]
         if not missing:
             return "nothing to train: its runs are finished"
-        seconds, source = 0.0, ""
-        for config in missing:
-            key = config.profile, config.model, config.max_completion_length
-            if self._paces.get(key) is None:  # records do not change, runs may have finished since
-                folders = (self.folder, *(() if key in self._paces else records))
-                found = next(filter(None, (recorded_pace(config, one) for one in folders)), None)
-                self._paces[key] = found and replace(
-                    found,
-                    seconds=found.seconds / responses_of_update(config),
-                    source=found.source.partition(" in ")[0],
-                )
-            if (pace := self._paces[key]) is None:
-                return (
-                    f"{_counted(missing)}: how long is not known, as no run of "
-                    f"{config.profile} is finished yet"
-                )
-            seconds += config.steps * responses_of_update(config) * pace.seconds
-            source = pace.source
-        return f"{_counted(missing)}: about {span(seconds)}, {source}"
+        # Records do not change, runs may have finished since.
+        self._recorded = self._recorded or timed(*records)
+        cost = plan.cost([*timed(self.folder), *self._recorded])
+        if cost.left:
+            return (
+                f"{_counted(missing)}: how long is not known, as no run of "
+                f"{cost.left[0].profile} is finished yet"
+            )
+        return f"{_counted(missing)}: about {span(cost.seconds)}, {cost.sources}"
 
     # Adding, stopping, resuming -------------------------------------------------------------------
 
@@ -213,8 +200,7 @@ class Workbench(Dashboard):
                 actions[message["action"]](message.get("name"))
             except UserError as error:
                 self.form.told = {**self.form.told, "problem": str(error)}
-        self._stale = True
-        self._changed.set()
+        self._asked.set()
 
     def _add(self, _: Any) -> None:
         name, settings, seeds = self._wanted()
@@ -225,7 +211,7 @@ class Workbench(Dashboard):
         self.own[name] = settings
         self.folder.mkdir(parents=True, exist_ok=True)
         write_json(self._file, self._added)
-        self.store.follow([(one.arm, one.config) for one in planned])
+        self.watch.store.follow([(one.arm, one.config) for one in planned])
         self._resume(name)
         self.form.asked = {**self.form.asked, "name": "", "values": {}}
 
@@ -256,7 +242,7 @@ class Workbench(Dashboard):
     def _row(self, name: str) -> dict[str, Any]:
         """An added arm, for the page: how far it is and what can be done about it."""
         planned = self._runs_of(name)
-        followed = [progress_of(self.store.runs[one.config.run_id]) for one in planned]
+        followed = [progress_of(self.watch.store.runs[one.config.run_id]) for one in planned]
         done = all(one.state == "finished" for one in followed)
         training = not done and self._training(name)
         problem = self._begun[name].problem if name in self._begun else ""

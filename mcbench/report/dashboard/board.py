@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from mcbench.report.dashboard.follower import RunFollower, StoreFollower
-from mcbench.report.dashboard.progress import Progress, progress_of
-from mcbench.report.dashboard.run_list import row
+from mcbench.report.dashboard.progress import Progress, progress_of, span, speed
 from mcbench.report.series import group_runs, seed_of
 from mcbench.report.style import ArmStyle, arm_styles
 
@@ -81,7 +80,7 @@ class Board:
         self._row_order = [run.run_id for _, _, run in new] + self._row_order
         ordered = [found[run_id] for run_id in self._row_order if run_id in found]
         rows = [
-            row(
+            _row(
                 run.run_id,
                 f"{styles[arm].label}, seed {run.meta['seed']}",
                 styles[arm].label,
@@ -123,6 +122,32 @@ class Board:
 def started(run: Any) -> float:
     """When the run began, seconds since 1970; 0 of one that did not."""
     return float(run.meta.get("started", 0.0))
+
+
+def _row(run_id: str, name: str, arm: str, style: ArmStyle, progress: Progress) -> dict[str, Any]:
+    """One line of the table; everything in it is shown as text."""
+    return {
+        "id": run_id,
+        "name": name,
+        "arm": arm,
+        "color": style.color,
+        "dash": style.dash,
+        "state": progress.state,
+        "note": progress.note,
+        "step": progress.step,
+        "steps": progress.steps,
+        "share": round(progress.share, 4),
+        "count": f"{progress.step}/{progress.steps}" if progress.steps else "",
+        "speed": speed(progress.rate) if progress.rate and progress.state == "running" else "",
+        "left": span(progress.left_s) if progress.left_s is not None else "",
+        "reward": _percent(progress.reward),
+        "accuracy": _percent(progress.accuracy),
+    }
+
+
+def _percent(share: float | None) -> str:
+    """``38.3 %``, or nothing."""
+    return "" if share is None else f"{100 * share:.1f} %"
 
 
 def ahead(arms: Mapping[str, Sequence[RunFollower]]) -> str:

@@ -12,7 +12,8 @@ import json
 import math
 import sys
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from mcbench.report.series import arm_of
 from mcbench.runs.compact import read_compact
 from mcbench.runs.config import Config
 from mcbench.runs.distributions import ADVANTAGE
-from mcbench.runs.records import check_meta
+from mcbench.runs.records import check_meta, evaluation_fault, step_fault
+from mcbench.runs.scores import accuracy_by_step
 from mcbench.runs.store import Run, RunRecord
 
 _TAIL = 64  # bytes before the place reached that must still be there, or the file is another one
@@ -44,11 +46,13 @@ def _signature(path: Path) -> tuple[int, int, int] | None:
 class LineFile:
     """A file of JSON lines that grows, or is replaced, or disappears.
 
-    ``damaged`` is the number of the first complete line that is no JSON object, or None.
+    ``damaged`` is the number of the first complete line that is no JSON object, or at ``fault``;
+    or None.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, fault: Callable[[Mapping[str, Any]], str]) -> None:
         self.path = path
+        self.fault = fault
         self.bytes_read = 0
         self._forget()
 
@@ -98,7 +102,7 @@ class LineFile:
                 record = json.loads(line)
             except ValueError:
                 record = None
-            if isinstance(record, dict):
+            if isinstance(record, dict) and not self.fault(record):
                 yield record
             elif self.damaged is None:
                 self.damaged = self._lines
@@ -151,8 +155,7 @@ class RunFollower:
     ``meta`` is the last known run.json, or ``planned`` until there is one: what a planned run will
     be. ``present``: there is a run.json now. ``label`` is the name of its arm; where it is empty,
     ``arm`` is named by recipe and settings. ``record`` is a compact record that is read in place
-    of the directory as long as there is none. ``scores`` are the newest pass@1 by length and
-    temperature.
+    of the directory as long as there is none.
     """
 
     def __init__(
@@ -173,21 +176,17 @@ class RunFollower:
         self.present = False
         self.was_there = False
         self._meta_seen: tuple[int, int, int] | None = None
-        self._step_file = LineFile(path / "steps.jsonl")
-        self._eval_file = LineFile(path / "evals.jsonl")
+        self._step_file = LineFile(path / "steps.jsonl", step_fault)
+        self._eval_file = LineFile(path / "evals.jsonl", evaluation_fault)
         self._accuracy: dict[int, float] | None = None
         self._forget_steps()
-        self._forget_evals()
+        self._hold_evals([])
 
     def _take(self, meta: dict[str, Any]) -> None:
         if meta.get("config") != self.meta.get("config"):
             self.config = Config.from_dict(meta["config"])
         self.meta = meta
         self.arm = self.label or arm_of(self)
-
-    def _forget_evals(self) -> None:
-        self.scores: dict[tuple[int, float | None], float] = {}
-        self._hold_evals([])
 
     def _forget_steps(self) -> None:
         self.step_columns = Columns()
@@ -209,24 +208,11 @@ class RunFollower:
 
     @property
     def accuracy(self) -> dict[int, float]:
-        """pass@1 by update: at the shortest length that was evaluated, the training length, at the
-        run's own temperature and on the problems that were asked first, which are all.
-        """
+        """pass@1 by update (:func:`mcbench.runs.scores.accuracy_by_step`)."""
         if self._accuracy is None:
-            lines = [line for line in self._record.eval_lines if line.get("pass_at_1") is not None]
-            shortest = min((line["max_completion_length"] for line in lines), default=0)
-            own = (None, self.config.eval_temperature) if lines else ()
-            lines = [
-                line
-                for line in lines
-                if line["max_completion_length"] == shortest and line.get("temperature") in own
-            ]
-            first = lines[0].get("dataset_hash") if lines else None
-            self._accuracy = {
-                line["step"]: line["pass_at_1"]
-                for line in lines
-                if line.get("dataset_hash") == first
-            }
+            lines = self._record.eval_lines
+            own = self.config.eval_temperature if lines else 1.0
+            self._accuracy = accuracy_by_step(lines, own)
         return self._accuracy
 
     @property
@@ -249,11 +235,11 @@ class RunFollower:
         if self._stands_in:  # trained anew
             self._stands_in = False
             self._forget_steps()
-            self._forget_evals()
+            self._hold_evals([])
         changed = self._poll_meta()
         for file, forget, take in (
             (self._step_file, self._forget_steps, self._take_steps),
-            (self._eval_file, self._forget_evals, self._take_evals),
+            (self._eval_file, partial(self._hold_evals, []), self._take_evals),
         ):
             restarted, lines = file.read()
             if restarted:
@@ -270,10 +256,6 @@ class RunFollower:
                 self.distributions[int(line["step"])] = kept
 
     def _take_evals(self, lines: Sequence[dict[str, Any]]) -> None:
-        for line in lines:
-            if line.get("pass_at_1") is not None:
-                kind = line["max_completion_length"], line.get("temperature")
-                self.scores[kind] = line["pass_at_1"]
         if lines:
             short = [{n: v for n, v in line.items() if n != "per_problem"} for line in lines]
             self._hold_evals([*self._record.eval_lines, *short])

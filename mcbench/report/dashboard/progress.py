@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -59,7 +59,7 @@ def progress_of(run: RunFollower, now: float | None = None) -> Progress:
         rate,
         left,
         run.step_columns.last("reward"),
-        _accuracy(run),
+        next(reversed(run.accuracy.values()), None),
         _note(run, state, step, now),
     )
 
@@ -80,15 +80,6 @@ def _rate(run: RunFollower) -> float | None:
     if steps.size < 2 or not seconds[-1] > seconds[0]:
         return None
     return float((steps[-1] - steps[0]) / (seconds[-1] - seconds[0]))
-
-
-def _accuracy(run: RunFollower) -> float | None:
-    """The newest pass@1 at the shortest length that was evaluated, the training length, and at the
-    run's own temperature.
-    """
-    own = (None, run.config.eval_temperature)
-    found = {at: value for (at, kind), value in run.scores.items() if kind in own}
-    return found[min(found)] if found else None
 
 
 def _note(run: RunFollower, state: str, step: int, now: float) -> str:
@@ -139,3 +130,15 @@ def summary(lines: Sequence[Progress]) -> str:
     counts = Counter(line.state for line in lines)
     ordered = dict.fromkeys(("running", *STATES))
     return ", ".join(f"{counts[s]} {s}" for s in ordered if counts[s]) or "no runs yet"
+
+
+def totals(rows: Iterable[Progress]) -> str:
+    """All runs together: updates made and planned, and when the last one ends at this speed."""
+    rows = [row for row in rows if row.steps]
+    done, planned = sum(row.step for row in rows), sum(row.steps for row in rows)
+    left = max((row.left_s for row in rows if row.left_s is not None), default=None)
+    rate = sum(row.rate for row in rows if row.rate and row.state == "running")
+    parts = [f"step {done:,} of {planned:,}"] if planned else []
+    parts += [speed(rate)] if rate else []
+    parts += [f"{span(left)} left for the runs under way"] if left is not None else []
+    return " · ".join(parts)

@@ -1,4 +1,4 @@
-"""The browser of responses in the dashboard: of any run and step, beside another run's.
+"""The browser of responses of a live page: of any run and step, beside another run's.
 
 The page's script (``assets/samples.js``) has all controls. It is sent what the filters need of one
 generation, and the texts of those responses that it shows.
@@ -6,16 +6,11 @@ generation, and the texts of those responses that it shows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from typing import Any
-
-import anywidget
-import traitlets
 
 from mcbench.errors import UserError
 from mcbench.report.dashboard.follower import RunFollower
-from mcbench.report.rendering import asset
 from mcbench.report.samples import VERDICTS, clip_range, linked_rows, plain, row_of, text_of
 from mcbench.report.style import ArmStyle
 
@@ -138,35 +133,6 @@ class Responses:
             kept = version, list(zip(lines, linked_rows(lines), strict=True))
             self._kept[key] = kept
         return kept[1] if kept else []
-
-
-class SampleBrowser(anywidget.AnyWidget):
-    """Answers ``asked`` with ``data`` and ``texts``.
-
-    Args:
-        named: the runs to choose from, as they are now.
-        lock: what the answers wait for, since they are given in a thread of their own.
-    """
-
-    _esm = asset("samples.js")
-    _css = asset("samples.css")
-    asked = traitlets.Dict(NOTHING).tag(sync=True)
-    data = traitlets.Dict().tag(sync=True)
-    texts = traitlets.Dict().tag(sync=True)
-
-    def __init__(self, named: Callable[[], Named], lock: AbstractContextManager[Any]) -> None:
-        super().__init__()
-        self._named, self._lock, self._responses = named, lock, Responses()
-        self.observe(lambda change: self.refresh(), "asked")
-
-    def refresh(self) -> None:
-        """Show what was asked for, of the runs as they are now."""
-        with self._lock:
-            data, texts = self._responses.answer(self.asked, self._named())
-            # The texts first: the page draws when the rows come.
-            for name, value in (("texts", texts), ("data", data)):
-                if value != getattr(self, name):
-                    setattr(self, name, value)
 
 
 def _hits(lines: Mapping[str, tuple[str, Mapping[str, Any]]], words: str) -> list[str] | None:

@@ -1,8 +1,7 @@
 """``mcbench watch``: the live page of a folder of runs on an address of this machine, no kernel
 behind it and nothing trained from it.
 
-What a browser asks names no file: assets are a fixed list, and responses are found by the ids of
-runs that the server knows.
+What a browser asks names no file, and responses are found by the ids of runs that the server knows.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import math
 import signal
 import socket
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 from tornado.httpserver import HTTPServer
@@ -23,9 +21,8 @@ from tornado.netutil import bind_sockets, bind_unix_socket
 from tornado.web import Application, HTTPError, RequestHandler
 
 from mcbench.errors import UserError
-from mcbench.report.dashboard.live_figure import ASSETS
 from mcbench.report.dashboard.watch import Watch
-from mcbench.report.rendering import asset
+from mcbench.report.rendering import plotly_script
 
 HOST, PORT = "127.0.0.1", 8866
 # A page of elsewhere whose name was made to lead here asks with its own name (DNS rebinding).
@@ -33,15 +30,6 @@ HOSTS = r"(127\.0\.0\.1|localhost|\[::1\])"
 IDLE_S = 900.0
 _LOOK_S = 30.0
 _MOST_ASKED = 1 << 20  # bytes
-
-
-@cache
-def _script(name: str) -> str:
-    from plotly.offline import get_plotlyjs
-
-    if name == "plotly.min.js":
-        return str(get_plotlyjs())
-    return (ASSETS / name).read_text(encoding="utf-8") if name == "run_list.js" else asset(name)
 
 
 class _Handler(RequestHandler):
@@ -66,9 +54,9 @@ class _Page(_Handler):
 
 
 class _Script(_Handler):
-    def get(self, name: str) -> None:
+    def get(self) -> None:
         self.set_header("Content-Type", "text/javascript; charset=utf-8")
-        self.write(_script(name))
+        self.write(str(plotly_script()))
 
 
 class _NoIcon(_Handler):
@@ -91,10 +79,9 @@ class _State(_Handler):
 
 def application(watch: Watch, hosts: str = HOSTS) -> Application:
     """The pages of one folder, for requests that name one of ``hosts`` (a pattern)."""
-    scripts = r"/(plotly\.min\.js|page\.js|samples\.js|watch\.js|run_list\.js)"
     routes: list[tuple[str, type[_Handler]]] = [
         (r"/", _Page),
-        (scripts, _Script),
+        (r"/plotly\.min\.js", _Script),
         (r"/state", _State),
         (r"/favicon\.ico", _NoIcon),
     ]
@@ -126,15 +113,16 @@ def serve(
     else:
         app, sockets, idle_s = application(watch), _bound(port), math.inf
         address = f"http://{HOST}:{sockets[0].getsockname()[1]}/"
-    line = f"{runs}: {address} (Ctrl-C ends it)"
+    there = "" if runs.exists() else " (not there yet)"
+    line = f"{runs}{there}: {address} (Ctrl-C ends it)"
     asyncio.run(_serve(app, sockets, lambda: say(line), lambda: watch.idle_s() > idle_s))
 
 
 def _bound(port: int) -> list[socket.socket]:
+    if port not in range(65536):
+        raise UserError(f"a port is a number from 0 to 65535, got {port}")
     try:
         return bind_sockets(port, HOST)
-    except OverflowError:
-        raise UserError(f"a port is a number from 0 to 65535, got {port}") from None
     except OSError as error:
         taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
         why = "is taken or not allowed" if taken else f"cannot be used: {error.strerror}"

@@ -1,38 +1,36 @@
-"""A folder of runs as a web page follows it: what changed since the page asked last.
+"""A folder of runs as a live page follows it, in a browser or in a notebook's frame.
 
-A page asks again and again and names the version that it has of each part; it is sent what is
-newer.
-Nothing is remembered of a page, so that a reload, or many of them, change nothing. Only what was
-appended to the files is read, and all pages share it.
+A page that a server serves asks again and again and names the version that it has of each part; it
+is sent what is newer. One in a notebook's frame is sent what its kernel finds
+(:mod:`mcbench.report.dashboard.dashboard`). Nothing is remembered of a page, so that a reload, or
+many of them, change nothing. Only what was appended to the files is read, and all pages share it.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from mcbench.errors import UserError
 from mcbench.files import digest, write_json
 from mcbench.report.base import SMOOTHING
 from mcbench.report.dashboard.board import FIRST_SECTIONS, Board, ahead
 from mcbench.report.dashboard.follower import Planned, StoreFollower
-from mcbench.report.dashboard.progress import Progress, summary
-from mcbench.report.dashboard.run_list import ASSETS, totals
+from mcbench.report.dashboard.progress import Progress, summary, totals
 from mcbench.report.dashboard.sample_browser import Named, Responses
 from mcbench.report.encode import figure_spec
 from mcbench.report.panels import PANELS, SECTIONS, drawn, left_out
-from mcbench.report.rendering import environment, render
+from mcbench.report.rendering import environment, plotly_script, render
 from mcbench.report.style import arm_styles
 from mcbench.runs.config import Config
 
-# As the dashboard in a notebook: looking and drawing may each take this share of a processor, and
-# nobody waits longer than this for the table after a step, or for the figures.
+# Looking and drawing may each take this share of a processor: both, and what is beside them, stay
+# below one percent. Nobody waits longer than this for the table after a step, or for the figures.
 SHARE, REST_S, LONGEST_REST_S, LONGEST_UNDRAWN_S = 0.0035, 1.0, 5.0, 20.0
 _MOST_DRAWN = 8  # choices of runs and sections that are kept drawn
 
@@ -65,8 +63,10 @@ def write_view(runs: Path, planned: Planned, records: Sequence[Path] = ()) -> Pa
     return path
 
 
-def _read_view(path: Path) -> tuple[Path, Planned, list[Path]]:
-    """The folder of runs, the runs and the records of a view's file."""
+def _read_view(path: Path) -> tuple[Path, Planned | None, list[Path]]:
+    """The folder of runs, the runs and the records of a view's file, or a folder alone."""
+    if not path.is_file():
+        return path, None, []
     try:
         found = json.loads(path.read_text())
         planned = [(str(one["arm"]), Config.from_dict(one["config"])) for one in found["runs"]]
@@ -80,89 +80,116 @@ class Watch:
 
     Args:
         runs: a folder of runs, one run directory, or a file of :func:`write_view`.
+        planned: the runs to follow, begun or not; those of the view, else all of the folder, where
+            None.
+        records: folders of compact records that stand in for planned runs not in the folder.
 
     Raises:
         UserError: it is another file.
     """
 
-    def __init__(self, runs: Path) -> None:
-        planned: Planned | None = None
-        records: list[Path] = []
+    def __init__(
+        self, runs: Path, planned: Planned | None = None, records: Sequence[Path] = ()
+    ) -> None:
+        if planned is None or runs.is_file():
+            runs, planned, records = _read_view(runs)
         self.root = runs
-        if runs.is_file():
-            self.root, planned, records = _read_view(runs)
-        self.store = StoreFollower(self.root, planned, records)
+        self.store = StoreFollower(runs, planned, records)
         self._asked_at = time.monotonic()
         self.board = Board(self.store)
         self.responses = Responses()
         self._first: list[str] = []  # runs that are drawn unless a reader takes them out
-        self._looked_at, self._rest, self._changes = 0.0, 0.0, 0
+        self.rest_s = REST_S  # until the next look is due
+        self._looked_at, self._changes = -math.inf, 0
         self._tables: dict[str | None, tuple[list[dict[str, Any]], list[Progress]]] = {}
         self._drawings: dict[tuple[Any, ...], _Drawing] = {}
 
-    def page(self) -> str:
-        """The page, without anything of the runs yet."""
-        styles = Markup((ASSETS / "dashboard.css").read_text(encoding="utf-8"))
+    def page(self, framed: bool = False) -> str:
+        """The page, without anything of the runs yet.
+
+        Args:
+            framed: for a frame in a notebook; all scripts are in it, and less of a head.
+        """
         return render(
-            "watch.html", title=f"Runs in {self.root}", samples="live", styles=styles,
-            sections=SECTIONS, first=FIRST_SECTIONS, window=SMOOTHING,
+            "watch.html", title=f"Runs in {self.root}", samples="live", sections=SECTIONS,
+            first=FIRST_SECTIONS, window=SMOOTHING, plotly=plotly_script() if framed else None,
         )  # fmt: skip
+
+    def parts(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """What a page shows, by name, of the runs as they were seen last.
+
+        Args:
+            asked: ``model``; ``picked`` (run id -> whether a reader wants it drawn); ``sections``;
+                ``browser``, as the browser of responses asks, and ``open``, whether it is.
+
+        Raises:
+            ValueError, TypeError, KeyError, AttributeError: nothing that the page asks.
+        """
+        model, chosen = self._chosen(asked)
+        rows, lines = self._table(model)
+        sections = [name for name in SECTIONS if name in (asked.get("sections") or ())]
+        drawing = self._drawing(model, chosen, sections)
+        parts: dict[str, Any] = {
+            "status": self._status(lines, model),
+            "models": {"all": list(self.board.sizes), "chosen": model},
+            "rows": {"rows": rows, "chosen": chosen},
+            "arms": drawing.arms,
+            "sections": drawing.sections,
+            "figures": drawing.figures,
+        }
+        if asked.get("open"):
+            named: Named = self.board.named(model)
+            parts["data"], parts["texts"] = self.responses.answer(asked["browser"], named)
+        return parts
+
+    def stored_at(self, point: Mapping[str, Any], asked: Mapping[str, Any]) -> Any:
+        """Run and step of the responses stored nearest to a point: an arm and a step."""
+        model, chosen = self._chosen(asked)
+        return self.board.stored_nearest(model, str(point["arm"]), float(point["step"]), chosen)
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """The parts that changed, each with its version, and when to ask again.
 
         Args:
-            asked: ``model``; ``picked`` (run id -> whether a reader wants it drawn); ``sections``;
-                ``browser``, as the browser of responses asks, or nothing where it is closed;
-                ``have``: part -> the version that the page has; ``point``, an arm and a step of
-                which it wants to know where responses are stored.
+            asked: as for :meth:`parts`; ``have``: part -> the version that the page has; ``point``,
+                of which it wants to know where responses are stored.
 
         Raises:
             ValueError, TypeError, KeyError, AttributeError: nothing that the page asks.
         """
         self._asked_at = time.monotonic()
-        self._look()
-        models = list(self.board.sizes)
-        model = asked.get("model")
-        model = model if model in models else self.board.newest_model()
-        rows, lines = self._table(model)
-        picked = dict(asked.get("picked") or {})
-        chosen = [one["id"] for one in rows if picked.get(one["id"], one["id"] in self._first)]
-        sections = [name for name in SECTIONS if name in (asked.get("sections") or ())]
-        parts: dict[str, Any] = {
-            "status": self._status(lines, model),
-            "models": {"all": models, "chosen": model},
-            "rows": {"rows": rows, "chosen": chosen},
-        }
-        drawing = self._drawing(model, chosen, sections)
-        parts |= {"arms": drawing.arms}
-        parts |= {"sections": drawing.sections}
-        parts |= {f"figure {name}": spec for name, spec in drawing.figures.items()}
-        if browser := asked.get("browser"):
-            named: Named = self.board.named(model)
-            data, texts = self.responses.answer(browser, named)
-            parts |= {"texts": texts, "data": data}
-        found = {"parts": _newer(parts, asked.get("have") or {}), "rest_s": max(REST_S, self._rest)}
+        if time.monotonic() - self._looked_at >= self.rest_s / 2:  # else somebody just did
+            self.look()
+        parts = self.parts(asked)
+        figures = parts.pop("figures")
+        parts |= {f"figure {name}": spec for name, spec in figures.items()}
+        found = {"parts": _newer(parts, asked.get("have") or {}), "rest_s": self.rest_s}
         if point := asked.get("point"):
-            arm, step = str(point["arm"]), float(point["step"])
-            found["point"] = self.board.stored_nearest(model, arm, step, chosen)
+            found["point"] = self.stored_at(point, asked)
         return found
 
     def idle_s(self) -> float:
         """Seconds since anybody asked."""
         return time.monotonic() - self._asked_at
 
-    def _look(self) -> None:
-        """Read what is new, unless somebody just did."""
-        if time.monotonic() - self._looked_at < max(REST_S, self._rest) / 2:
-            return
+    def look(self) -> None:
+        """Read what is new."""
         began = time.thread_time()
         self._changes += self.store.poll()
         self._tables.clear()
         for model in self.board.sizes:
             self._table(model)
         self._looked_at = time.monotonic()
-        self._rest = min(LONGEST_REST_S, (time.thread_time() - began) / SHARE)
+        cost = time.thread_time() - began
+        self.rest_s = min(LONGEST_REST_S, max(REST_S, cost / SHARE))
+
+    def _chosen(self, asked: Mapping[str, Any]) -> tuple[str | None, list[str]]:
+        """The model that is shown, and the ids of its runs that are drawn."""
+        model = asked.get("model")
+        model = model if model in self.board.sizes else self.board.newest_model()
+        picked = dict(asked.get("picked") or {})
+        ids = [one["id"] for one in self._table(model)[0]]
+        return model, [one for one in ids if picked.get(one, one in self._first)]
 
     def _table(self, model: str | None) -> tuple[list[dict[str, Any]], list[Progress]]:
         if model not in self._tables:
@@ -202,7 +229,7 @@ class Watch:
         for section in sections:
             panels = []
             for kind in (kind for kind in PANELS.values() if kind.section == section):
-                plots, _, lacks = drawn(kind, arms, SMOOTHING)
+                plots, _, lacks = drawn(kind, arms)
                 panels.append((kind.title, plots, left_out(plots) if plots else lacks))
                 figures |= {plot.id: figure_spec(plot.figure) for plot in plots}
             html[section] = str(macros.section(section, panels, set(shown)))
