@@ -13,7 +13,6 @@ from claims.effects import make_runs
 
 from mcbench.experiments.study import Study
 from mcbench.grpo.masking import uniform_draws
-from mcbench.report.spread import grid_values
 from mcbench.report.what_if import _tokens, recorded_batches, survival, under, verdicts_if, what_if
 from mcbench.runs.one_generation import Generation
 from mcbench.worlds.tokenizer import load_tokenizer
@@ -115,7 +114,7 @@ def test_another_target_takes_the_lowest_temperature_that_reaches_it() -> None:
     row = {"kind": "temperature_grid", "seed": 0, "step": 80}
     rows = [{**row, "temperature": t, "distinct_4": d} for t, d in ((0.6, 0.4), (1.2, 0.6))]
     made = Study("temperature", "nano", {}, measurements=rows)
-    names, _ = run_cells("03_temperature", "whatifcell", study=made, grid_values=grid_values)
+    names, _ = run_cells("03_temperature", "whatifimports", "whatifcell", study=made)
     target, shown = names["target_if"](made).children
     target.value = 0.4
     assert cells(shown) == ["after 80 steps", "0", "0.6", "0.4", "True"]
@@ -127,7 +126,7 @@ def test_a_lower_limit_cuts_what_is_longer() -> None:
     run = stored()
     frame = run.completions(1).assign(length=[2, 8, 8, 3])
     run.completions = lambda step: frame
-    names, _ = run_cells("09_context_length", "whatifcell", study=study(run))
+    names, _ = run_cells("09_context_length", "whatifimports", "whatifcell", study=study(run))
     limit, shown = names["limit_if"](study(run)).children
     assert limit.value == 8
     limit.value = 2
