@@ -65,6 +65,14 @@ def _taught(path, responses, steps=60, prompts=PROMPTS):
 
 
 @pytest.fixture(scope="session")
+def committed():
+    """All committed records, read once and not to be changed."""
+    from mcbench.runs.records import read_records
+
+    return read_records(TESTS.parent / "reports" / "records")
+
+
+@pytest.fixture(scope="session")
 def teach():
     return _taught
 

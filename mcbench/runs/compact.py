@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 SAMPLE_GROUPS = 4
 _GROWING = {"step": 0, "elapsed_s": 1}  # digits after the point
 _COUNTS = ("passes", "attempts")  # of a problem in one evaluation
+OF_PROBLEM = {"id", "form", "difficulty", "kind"}  # what else is known of one
 _OF_TOKENS = {"logprobs", "entropies", "log_ratios"}
 SAMPLE_CHARACTERS = 4_000  # of a prompt or a response; what is cut is said in its place
 
@@ -143,22 +144,49 @@ def _without_problems(
     return short, known
 
 
-def _with_problems(line: dict[str, Any], folder: Path) -> dict[str, Any]:
+class Problems(Sequence[dict[str, Any]]):
+    """The problems of an evaluation: rows are made as they are asked for, as records have millions.
+
+    Raises:
+        ValueError: another number of problems than of counts.
+    """
+
+    def __init__(
+        self, known: Sequence[dict[str, Any]], passes: list[Any], attempts: list[Any]
+    ) -> None:
+        if not len(known) == len(passes) == len(attempts):
+            raise ValueError("not as many counts as problems")
+        self._known, self.passes, self.attempts = known, passes, attempts
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(len(self)))]
+        return {**self._known[at], "passes": self.passes[at], "attempts": self.attempts[at]}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and [*self] == [*other]
+
+
+def _with_problems(line: dict[str, Any], folder: str) -> dict[str, Any]:
     """A line as it was recorded."""
     if "per_problem" not in line:
         return line
     found = line["per_problem"]
-    counts = (found[name] for name in _COUNTS)
-    rows = zip(_problems(folder / found["problems"]), *counts, strict=True)
-    whole = [{**row, "passes": passes, "attempts": attempts} for row, passes, attempts in rows]
-    return {**line, "per_problem": whole}
+    counts = [found[name] for name in _COUNTS]
+    return {**line, "per_problem": Problems(_problems(folder, found["problems"]), *counts)}
 
 
 @cache
-def _problems(path: Path) -> list[dict[str, Any]]:
+def _problems(folder: str, name: str) -> list[dict[str, Any]]:
+    path = Path(folder, name)
     try:
         found: list[dict[str, Any]] = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        if not all(row.keys() >= OF_PROBLEM for row in found):
+            raise ValueError(f"a problem lacks one of {', '.join(sorted(OF_PROBLEM))}")
+    except (AttributeError, OSError, ValueError) as error:
         raise UserError(
             f"the records of {path.parent} need {path.name}, which is not there or damaged "
             f"({error}); copy it from where they were written"
@@ -221,7 +249,7 @@ def read_compact(path: str | Path) -> RunRecord:
             rows[kind].append(json.loads(row))
         (meta,) = rows["meta"]
         steps = _lines(rows["column"])
-        evals = [_with_problems(row, Path(path).parent) for row in rows["eval"]]
+        evals = [_with_problems(row, str(Path(path).parent)) for row in rows["eval"]]
         known = all(isinstance(one, dict) for one in (meta, *rows["sample"]))
     except FileNotFoundError:
         raise UserError(f"record {path} does not exist") from None

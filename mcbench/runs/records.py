@@ -9,13 +9,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from operator import le
 from pathlib import Path
 from types import NoneType
 from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.grpo.temperature import Choice
-from mcbench.runs.compact import read_compact
+from mcbench.runs.compact import OF_PROBLEM, Problems, read_compact
 from mcbench.runs.store import RunRecord, RunStore, read_run
 
 
@@ -78,10 +79,9 @@ _EVALUATION: dict[str, Any] = {
     "max_completion_length": int,
     "pass_at_1": int | float,
     "mean_length": int | float,
-    "per_problem": list,
+    "per_problem": list | Problems,
 }
 _TOLD: dict[str, Any] = {"temperature": int | float, "attempts": int, "parts": dict}
-_OF_PROBLEM = {"id", "form", "difficulty", "kind"}
 # Of run.json, where they are known.
 _FACTS: dict[str, Any] = {
     **dict.fromkeys(("versions", "hardware", "processes", "sandbox"), dict),
@@ -132,13 +132,15 @@ def evaluation_fault(line: Mapping[str, Any]) -> str:
 
 def _are_counts(rows: Sequence[Any]) -> bool:
     try:
-        return all(
-            type(row["passes"]) is type(row["attempts"]) is int
-            and 0 <= row["passes"] <= row["attempts"]
-            and row.keys() >= _OF_PROBLEM
-            for row in rows
-        )
-    except (TypeError, KeyError):  # no mapping, or not all of the names
+        if isinstance(rows, Problems):
+            passes, attempts = rows.passes, rows.attempts
+        else:
+            passes, attempts = ([row[name] for row in rows] for name in ("passes", "attempts"))
+            if not all(row.keys() >= OF_PROBLEM for row in rows):
+                return False
+        whole = {*map(type, passes), *map(type, attempts)} <= {int}
+        return whole and min(passes, default=0) >= 0 and all(map(le, passes, attempts))
+    except (AttributeError, TypeError, KeyError):  # no mapping, or not all of the names
         return False
 
 

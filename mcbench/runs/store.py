@@ -325,7 +325,8 @@ class RunStore:
 class RunRecord:
     """A run as its readers see it, from a run directory or from a compact file.
 
-    ``step_lines`` and ``eval_lines`` are the JSON lines, ``steps`` and ``evals`` their tables.
+    ``step_lines`` and ``eval_lines`` are the JSON lines, ``steps`` and ``evals`` their tables;
+    problems of a compact file's evaluations are made as they are asked for (``compact.Problems``).
     ``sample_lines`` are the few responses that a compact file keeps, with their ``step``.
     """
 

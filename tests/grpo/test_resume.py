@@ -124,6 +124,7 @@ LAYOUTS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_run_killed_after_every_step_is_the_uninterrupted_one(make_trainer, tmp_path, layout):
     parts = {"train_dataset": make_dataset(2 if "short epoch" in layout else 16)}

@@ -99,6 +99,7 @@ def test_the_same_interface(actors):
         actors.evaluate([right])
 
 
+@pytest.mark.slow
 def test_what_programs_print_comes_back_where_a_test_keeps_it(actors):
     asked = Submission("print(input() * 2)", [StdioTest("ab", "", keep_output=True)])
     ((test,),) = (result.tests for result in actors.evaluate([asked]))

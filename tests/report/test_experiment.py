@@ -25,7 +25,7 @@ from mcbench.report.panels import constant
 from mcbench.report.site import comparison_of, write_comparison
 from mcbench.report.sources import Sources, arms_of
 from mcbench.report.style import arm_styles, spoken
-from mcbench.runs.compact import read_compact
+from mcbench.runs.store import RunRecord
 
 from . import synthetic
 from .made import EFFECTS, head_for, html_for, page_for, planned_records, study, study_of
@@ -321,11 +321,13 @@ def test_arms_have_names_for_people_in_every_sentence() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["truncation_mask", "context_length"])
-def test_what_the_correction_leaves_counts_on_the_pages_of_mask_and_context(name: str) -> None:
+def test_what_the_correction_leaves_counts_on_the_pages_of_mask_and_context(
+    name: str, committed: list[RunRecord]
+) -> None:
     """By the committed records; without them the panel says what is missing."""
-    records = [read_compact(path) for path in sorted(RECORDS.glob("*.parquet"))]
-    (noisy,) = studies("correction", records)
+    (noisy,) = studies("correction", committed)
     assert {part.state for part in noisy.results["Q14"].parts[:3]} == {"lower"}
     made = study(name)
     html = html_for(made, beside={"correction": noisy})

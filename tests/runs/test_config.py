@@ -21,7 +21,6 @@ from mcbench.grpo import RECIPES, MicroCoderGRPOConfig
 from mcbench.grpo.masking import correctness
 from mcbench.grpo.metrics import group_metrics
 from mcbench.runs.arguments import trainer_arguments
-from mcbench.runs.compact import read_compact
 from mcbench.runs.config import (
     _NAMED_BY_TRL,
     CHANGEABLE,
@@ -50,8 +49,9 @@ def test_a_configuration_survives_json(tiny_settings):
     assert again.run_id == config.run_id
 
 
-def test_the_ids_of_the_committed_records_follow_from_their_configurations():
-    records = {path.stem: read_compact(path) for path in RECORDS.glob("*.parquet")}
+@pytest.mark.slow
+def test_the_ids_of_the_committed_records_follow_from_their_configurations(committed):
+    records = {record.path.stem: record for record in committed}
     assert len(records) > 150
     for run_id, record in records.items():
         assert record.config.run_id == run_id == record.run_id

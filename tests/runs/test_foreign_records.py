@@ -64,7 +64,7 @@ LINES = {  # of a record that is ours otherwise
     **{
         f"evaluation_{name}": (
             "evals.jsonl",
-            json.dumps({**read_compact(OURS).eval_lines[0], **own}),
+            json.dumps({**read_compact(OURS).eval_lines[0], **own}, default=list),
         )
         for name, own in {
             "temperature": {"temperature": "hot"},

@@ -262,6 +262,7 @@ SELF_PLAY = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_self_play_killed_resumes_to_the_same_record(tmp_path):
     config = resolve("nano-self-play", "grpo_plus", {**SELF_PLAY, "self_play": "trained"}, seed=1)
     whole = train(config, tmp_path / "whole", lambda line: None)

@@ -33,6 +33,7 @@ def profiles_on(monkeypatch, machine, free_gib=10_000):
     return {check.text.partition(":")[0]: check for check in found}
 
 
+@pytest.mark.slow
 def test_without_a_gpu_a_gpu_profile_says_which_would_do(monkeypatch):
     found = profiles_on(monkeypatch, doctor.processor_here())
     assert found["nano"].state == "ok"

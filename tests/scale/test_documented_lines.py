@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from quick import every
 
 from mcbench.cli import app, main
 from mcbench.experiments.experiments import ARMS
@@ -100,7 +101,7 @@ def test_the_documents_have_lines_that_start_processes():
     assert {line.split()[1] for line in STARTING} == {"train", "sweep"}
 
 
-@pytest.mark.parametrize("line", STARTING)
+@pytest.mark.parametrize("line", every(9, STARTING))
 def test_its_processes_are_given_what_it_says(line, small, tmp_path, monkeypatch):
     def launched(chosen, arguments, folder):  # one process, and no launcher
         subprocess.run([sys.executable, "-m", "told", "train", *arguments], check=True)
@@ -133,6 +134,7 @@ def trained(words, runs_dir):
     return record
 
 
+@pytest.mark.slow
 def test_a_run_of_a_documented_sweep_is_trained(small, tmp_path):
     line = next(line for line in STARTING if re.match("mcbench sweep .*--profile qwen", line))
     arm = next(iter(ARMS[line.split()[2]]))

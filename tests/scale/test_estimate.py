@@ -135,6 +135,7 @@ def test_the_engine_gets_what_is_left_beside_what_stays():
     assert estimated(gpu, profile="qwen3-1.7b", vllm_memory=0.25).engine_share == 0.25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ON_GPUS)
 def test_every_gpu_profile_fits_somewhere(name):
     config, small = resolve(name, "microcoder"), known_gpu("H100-80GB", 8)

@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+
 from mcbench.data.prompts import prompt_for
 from mcbench.evaluator import Evaluator
 from mcbench.runs.problems import load_problems
@@ -41,6 +43,7 @@ def test_a_chat_prompt_names_the_function_and_its_first_line():
         assert "<k>" not in message["content"]
 
 
+@pytest.mark.slow
 def test_references_pass_and_programs_that_ignore_their_input_fail():
     references = [one.submission(one.references[0]) for one in EVERY]
     constant = [one.submission(f"{one.starter_code}\n    return {{}}\n") for one in EVERY]
