@@ -138,6 +138,26 @@ def test_a_zip_bomb_is_refused_before_it_unpacks(tmp_path, monkeypatch):
     assert peak < 20 * 1024 * 1024
 
 
+def test_rows_of_a_parquet_file_that_unpack_to_much_are_refused_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(rows, "UNPACKED_MB", 2)
+    rest = [published.humaneval(task_id=f"HumanEval/{n}") for n in range(3)]
+    table = pa.Table.from_pylist([rest[0] | {"prompt": "0" * 50_000_000}, *rest[1:]])
+    path = tmp_path / "train.parquet"
+    pq.write_table(table, path, row_group_size=1, compression="zstd")
+    assert path.stat().st_size < 100_000
+    usual = pa.default_memory_pool()
+    pa.set_memory_pool(watched := pa.proxy_memory_pool(usual))
+    try:
+        found = list(rows.read_rows(path, None))
+    finally:
+        pa.set_memory_pool(usual)
+    assert [isinstance(one.data, decode.Unusable) for one in found] == [True, False, False]
+    assert "row 1 of train.parquet" in found[0].where
+    assert "unpacks to 47.7 MB a row, more than 2 MB" in str(found[0].data)
+    assert 0 < watched.max_memory() < 20 * 1024 * 1024
+    assert all(isinstance(one.data, dict) for one in rows.read_rows(path, ["task_id"]))
+
+
 def test_what_unpacks_to_many_values_is_refused_unparsed():
     packed = base64.b64encode(zlib.compress(pickle.dumps("[" + "[], " * 2_500_000 + "0]"), 9))
     assert len(packed) < 20_000

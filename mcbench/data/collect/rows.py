@@ -190,16 +190,33 @@ def _table_rows(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
         for batch in _batches(path, columns):
             for index in range(batch.num_rows):
                 number += 1
-                (data,) = batch.slice(index, 1).to_pylist()
-                yield Row(f"row {number} of {path.name}", data)
+                data = batch if isinstance(batch, _Large) else batch.slice(index, 1).to_pylist()[0]
+                where = f"row {number} of {path.name}"
+                yield Row(where, data.refused() if isinstance(data, _Large) else data)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise Disappeared(
             f"{path.name} is damaged after row {number} ({shorten(str(error))})"
         ) from error
 
 
-def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-    """Batches of a parquet file, or of what `datasets` writes with save_to_disk."""
+@dataclass(frozen=True)
+class _Large:
+    """Rows of a parquet file that are not unpacked; ``size_mb``: of each, on average."""
+
+    num_rows: int
+    size_mb: float
+
+    def refused(self) -> Unusable:
+        told = f"{self.size_mb:.1f} MB a row, more than {UNPACKED_MB:g} MB"
+        return Unusable("oversized", f"its group of rows unpacks to {told}")
+
+
+def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch | _Large]:
+    """Batches of a parquet file, or of what `datasets` writes with save_to_disk.
+
+    What a group of rows unpacks to stands in the file, and is looked at before it is. (A file that
+    lies is held by the format: no page has more than 2 GiB.)
+    """
     chosen = [name for name in _schema(path) if columns is None or name in columns]
     if path.name.endswith(".arrow"):
         with path.open("rb") as stream:
@@ -208,6 +225,13 @@ def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBat
         return
     with pq.ParquetFile(path, buffer_size=MB, pre_buffer=False) as file:
         for group in range(file.num_row_groups):
+            told = file.metadata.row_group(group)
+            parts = [told.column(i) for i in range(told.num_columns)]
+            own = [one for one in parts if one.path_in_schema.partition(".")[0] in chosen]
+            size = sum(one.total_uncompressed_size for one in own) / MB / max(1, told.num_rows)
+            if size > UNPACKED_MB:
+                yield _Large(told.num_rows, size)
+                continue
             yield from file.iter_batches(
                 _BATCH_ROWS, row_groups=[group], columns=chosen, use_threads=False
             )
