@@ -136,6 +136,7 @@ class Stop(TrainerCallback):
         control.should_training_stop = True
 
 
+@pytest.mark.slow
 def test_a_run_killed_after_every_step_is_the_uninterrupted_one(make_trainer, tmp_path):
     changes = {"max_steps": 7, "save_strategy": "steps", "save_steps": 1}
     straight, _, _ = trained(make_trainer, "trained", output_dir=str(tmp_path / "all"), max_steps=7)

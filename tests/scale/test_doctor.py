@@ -42,6 +42,7 @@ def test_without_a_gpu_a_gpu_profile_says_which_would_do(monkeypatch):
     assert "eight A100-80GB with --launch fsdp2" in found["qwen2.5-7b"].text
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_on_one_gpu_is_sharded_or_adapted(monkeypatch):
     one = profiles_on(monkeypatch, known_gpu("H100-80GB"))
     assert one["qwen3-1.7b"].state == one["qwen3-4b-lora"].state == "ok"
@@ -50,12 +51,14 @@ def test_what_does_not_fit_on_one_gpu_is_sharded_or_adapted(monkeypatch):
     assert "use --launch fsdp2 --processes 8" in node["qwen2.5-7b"].text
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_named(monkeypatch):
     found = profiles_on(monkeypatch, known_gpu("H200-141GB"), free_gib=60)
     assert "and 60.0 GiB are free here" in found["qwen3-4b"].text
     assert found["qwen3-1.7b-lora"].state == "ok"
 
 
+@pytest.mark.slow
 def test_what_fits_comes_first_then_problems_then_versions(monkeypatch):
     profiles_on(monkeypatch, known_gpu("H100-80GB"))
     found = [Check("ok", "torch 2"), Check("note", "no ray"), Check("bad", "no trl")]
