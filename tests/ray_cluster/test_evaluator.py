@@ -64,13 +64,15 @@ def test_the_labelled_programs_get_the_same_verdicts_also_when_an_actor_dies(act
 
 @pytest.mark.slow
 def test_no_attack_comes_through_and_none_harms_an_actor(actors):
-    """One after another, as what a test leaves may change what the next attack finds."""
+    """One after another, as what a test leaves may change what the next attack finds; every third,
+    as these sandboxes are asked all of them in ``tests/evaluator``.
+    """
     pids, honest, wrong = (
         {pid_of(actor) for actor in actors._sandboxes._actors},
         ask("print(1)", "1"),
         {},
     )
-    for case in ATTACKS:
+    for case in ATTACKS[::3]:
         attack = deciding(actors.evaluate([case.submission])[0])
         after = actors.evaluate([honest])[0]
         if attack.verdict not in case.verdicts or not after.passed:

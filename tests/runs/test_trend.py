@@ -78,7 +78,7 @@ def test_a_trend_without_a_target_is_refused(tiny_settings):
 # T(D) by initial diversity must not hang on the seed; by model: its profile, and prompts enough for
 # it. D of nano-s2 passes the target between two neighbours of the grid, that of the others below
 # its first temperature. docs/lab-log.md has ten seeds.
-SEEDS = 3
+SEEDS = 2
 BASES = {"nano-s2": ("nano-steady", 512), "nano-s": ("nano", 64), "nano-m": ("nano-m", 64),
          "nano-old": ("nano-old", 64)}  # fmt: skip
 
