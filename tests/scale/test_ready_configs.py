@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from data.published import jsonl, lcb, parquet
+from quick import every
 
 from mcbench.cli import main
 
@@ -28,7 +29,7 @@ def problem(index: int) -> dict:
     }
 
 
-@pytest.mark.parametrize("name", ["deepcoder", "paper-mix"])
+@pytest.mark.parametrize("name", every(2, ["deepcoder", "paper-mix"]))
 def test_the_papers_experiment_is_the_commands_of_the_guide(name, tmp_path, capsys, monkeypatch):
     train = f"mcbench train --config configs/train/{name}.yaml"
     assert train in (CONFIGS / "train" / f"{name}.yaml").read_text()
