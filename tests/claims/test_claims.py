@@ -7,7 +7,6 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from quick import every
 
 from mcbench.claims import CLAIMS, Result, arms_elsewhere, assess, claims_of
 from mcbench.claims.assess import Curves, answer, decide, measure
@@ -17,6 +16,7 @@ from mcbench.experiments.experiments import REGISTERED
 from mcbench.report.claims import summary_tables
 from mcbench.report.style import spoken
 from mcbench.runs.store import RunRecord
+from tests.quick import every
 
 from .effects import EFFECTS, OWN_SEEDS, arm_curves, make_measurements, make_runs
 

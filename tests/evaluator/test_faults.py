@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from quick import every
 
 import mcbench.evaluator
 from benchmarks.suite import ATTACKS
@@ -27,6 +26,7 @@ from tests.evaluator.processes import (
     open_descriptors,
     same_namespace,
 )
+from tests.quick import every
 
 ZYGOTE = Path(mcbench.evaluator.__file__).with_name("zygote.py")
 ROOT = Path(__file__).parents[2]

@@ -5,12 +5,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from quick import every
 
 from benchmarks.suite import ATTACKS, EXECUTIONS
 from benchmarks.suite.attacks import HOST_SOCKETS
 from mcbench.evaluator import Evaluator, Result, StdioTest, Submission, TestResult
 from tests.evaluator.processes import descendants
+from tests.quick import every
 
 # Finds its folder empty, and may write to it.
 HONEST = """

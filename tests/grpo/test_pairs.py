@@ -4,12 +4,12 @@ import itertools
 
 import pytest
 import torch
-from quick import every
 
 from mcbench.errors import UserError
 from mcbench.grpo.checks import idle_settings, other_distributions
 from mcbench.runs.config import SETTINGS, part_of
 from mcbench.runs.resolve import described
+from tests.quick import every
 
 # One value of each that is not what happens without it.
 VALUES = {

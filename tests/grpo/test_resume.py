@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from quick import every
 from transformers import TrainerCallback
 
 from mcbench.errors import UserError
 from mcbench.grpo import MicroCoderGRPOConfig, MicroCoderGRPOTrainer
+from tests.quick import every
 
 from .conftest import common_args, letter_reward, logged, make_dataset, make_model, make_tokenizer
 

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from claims.effects import make_runs
-from quick import every
 
 from mcbench.claims import CLAIMS
 from mcbench.claims.protocol import BEGAN
@@ -27,6 +26,7 @@ from mcbench.report.site import comparison_of, write_comparison
 from mcbench.report.sources import Sources, arms_of
 from mcbench.report.style import arm_styles, spoken
 from mcbench.runs.store import RunRecord
+from tests.quick import every
 
 from . import synthetic
 from .made import EFFECTS, head_for, html_for, page_for, planned_records, study, study_of

@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from quick import every
 
 from mcbench.cli import app, main
 from mcbench.experiments.experiments import ARMS
@@ -24,6 +23,7 @@ from mcbench.runs.store import RunStore, read_run
 from mcbench.scale import launch, process
 from mcbench.scale.measure import architecture, random_model
 from mcbench.worlds.tokenizer import load_tokenizer
+from tests.quick import every
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

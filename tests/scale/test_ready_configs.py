@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 from data.published import jsonl, lcb, parquet
-from quick import every
 
 from mcbench.cli import main
+from tests.quick import every
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "configs"

@@ -6,13 +6,13 @@ import subprocess
 import sys
 
 import pytest
-from quick import every
 
 from benchmarks.published import ProcessPerSample
 from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
 from mcbench.worlds import TASKS, branches, code_bleu, dense
 from mcbench.worlds.words import FENCE_CLOSE
+from tests.quick import every
 
 from .originals import FAULTS, LIKENESS
 
