@@ -190,9 +190,11 @@ def _table_rows(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
         for batch in _batches(path, columns):
             for index in range(batch.num_rows):
                 number += 1
-                data = batch if isinstance(batch, _Large) else batch.slice(index, 1).to_pylist()[0]
-                where = f"row {number} of {path.name}"
-                yield Row(where, data.refused() if isinstance(data, _Large) else data)
+                if isinstance(batch, _Large):
+                    data = batch.refused()
+                else:
+                    (data,) = batch.slice(index, 1).to_pylist()
+                yield Row(f"row {number} of {path.name}", data)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise Disappeared(
             f"{path.name} is damaged after row {number} ({shorten(str(error))})"
