@@ -18,7 +18,7 @@ the smaller of the two p-values needs no correction within a hypothesis.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -126,6 +126,7 @@ NOT_TESTABLE: Mapping[str, str] = _TABLES["not_testable"]
 
 
 NOTHING = Estimate(np.nan, 0)
+NOT_WHOLE = "its block is not whole, and not looked at before"
 
 
 @dataclass(frozen=True)
@@ -213,14 +214,21 @@ def corrected(outcomes: list[Outcome]) -> list[Outcome]:
     return made
 
 
-def assess(blocks: Blocks) -> dict[str, Outcome]:
-    """The whole family by id; nothing of round 1 counts."""
+def measured(family: Sequence[Hypothesis], blocks: Blocks) -> list[Outcome]:
+    """Each by itself, from blocks that are whole; what is of another one stays open."""
     curves = {
         block: {arm: {s: run_curves(one) for s, one in runs.items()} for arm, runs in arms.items()}
         for block, arms in blocks.items()
     }
-    found = corrected([outcome(one, curves.get(one.block, {})) for one in HYPOTHESES])
-    return {one.hypothesis.id: one for one in found}
+    return [
+        outcome(one, curves[one.block]) if one.block in curves else Outcome(one, reason=NOT_WHOLE)
+        for one in family
+    ]
+
+
+def assess(blocks: Blocks) -> dict[str, Outcome]:
+    """The whole family by id; nothing of round 1 counts."""
+    return {one.hypothesis.id: one for one in corrected(measured(HYPOTHESES, blocks))}
 
 
 def claim_states(outcomes: Mapping[str, Outcome]) -> dict[str, tuple[str, str]]:

@@ -451,7 +451,7 @@ def _claims_of(
     found: dict[str, Runs] = {}
     for name in [experiment] if experiment else EXPERIMENTS:
         runs: Runs = {}
-        for arm, settings in EXPERIMENTS[name].arms.items():
+        for arm, settings in experiment_named(name).arms.items():
             if arm in by_arm and _same_but_data(given[arm], settings):
                 runs[arm] = {one.seed: one for one in by_arm[arm] if one.state == "finished"}
             elif (key := computation_of(arm, settings, profile, common)) in computed:

@@ -16,7 +16,7 @@ import nbformat
 import pytest
 
 from mcbench.errors import UserError
-from mcbench.experiments.experiments import ARMS, EXPERIMENTS
+from mcbench.experiments.experiments import ARMS, EXPERIMENTS, ROUND_2
 from mcbench.experiments.notebook import notebook_parameters, run_notebook
 from mcbench.report.site import notebook_page
 
@@ -279,6 +279,26 @@ def test_maps_train_their_cells_say_what_is_decided_and_name_their_page(executed
     assert "12_where_it_holds.ipynb -p arms" in html
     assert "-p limits" in html
     assert sum(PLOTLY in out.get("data", {}) for out in outputs) >= 3
+
+
+@pytest.mark.slow
+def test_round_2_draws_its_factorial_and_reports_every_hypothesis(executed: Path) -> None:
+    arms = {arm: ROUND_2["round_2_averaging"].arms[arm] for arm in ("token_none", "response_kl")}
+    _text, outputs = run(
+        "14_round_2", executed, profile="tiny", seeds=[0, 1], steps=4, blocks=["round_2_averaging"],
+        arms=arms, settings={"eval_every": 1}, workers=1, fresh=True,
+        runs_dir=str(executed / "14_round_2" / "runs"),
+    )  # fmt: skip
+    html = page_of("14_round_2", executed)
+    assert "0 supported, 0 refuted, 12 inconclusive (12 not measured yet)" in html
+    assert "no finished run of" in html
+    assert sum(PLOTLY in out.get("data", {}) for out in outputs) >= 3
+
+
+def test_the_parameters_of_round_2_hold_its_protocol_s_arms_and_blocks() -> None:
+    found = notebook_parameters(NOTEBOOKS / "14_round_2.ipynb")
+    assert found["arms"] == ROUND_2["round_2_averaging"].arms
+    assert found["blocks"] == list(ROUND_2)
 
 
 @pytest.mark.parametrize("name", [name for name, one in EXPERIMENTS.items() if not one.beside])

@@ -1,0 +1,136 @@
+"""What is shown of round 2: its hypotheses, and what they make of the paper's claims."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from mcbench.claims import CLAIMS
+from mcbench.claims.margins import MARGINS, POINTS
+from mcbench.claims.round_2 import BESIDE, Blocks, Outcome, claim_states, measured
+from mcbench.claims.rules import INCONCLUSIVE, REFUTED, SUPPORTED
+from mcbench.report.claims import numbers
+from mcbench.report.page import Section, Table, Track, Verdict
+from mcbench.report.rendering import on_track
+
+PAGE = "14_round_2.html"
+TOLD = (
+    "Twelve hypotheses, chosen after round 1 and registered before their runs, on fresh seeds; "
+    "nothing is pooled with round 1. A block is not looked at before it is whole."
+)
+Outcomes = Mapping[str, Outcome]
+
+
+def counted(outcomes: Outcomes) -> str:
+    """How many hypotheses are in each state, and of how many nothing is measured."""
+    counts = Counter(one.state for one in outcomes.values())
+    told = [f"{counts[state]} {state}" for state in (SUPPORTED, REFUTED, INCONCLUSIVE)]
+    open_ones = sum(not one.estimate.seeds for one in outcomes.values())
+    return ", ".join(told) + (f" ({open_ones} not measured yet)" if open_ones else "")
+
+
+def hypotheses_table(outcomes: Outcomes) -> pd.DataFrame:
+    """One row each: what it says, its primary, state, p after correction, why it is open."""
+    return pd.DataFrame([_row(one) for one in outcomes.values()])
+
+
+def _row(one: Outcome) -> dict[str, str]:
+    asked = one.hypothesis
+    return {
+        "Id": asked.id,
+        "Hypothesis": asked.says,
+        "State": one.state,
+        **_numbers(one),
+        "Seeds": f"{one.estimate.seeds} of {len(asked.seeds)}",
+        "p, corrected": "–" if one.p >= 1 else f"{one.p:.3f}",
+        "Why there is no decision": one.reason or "–",
+    }
+
+
+def _numbers(one: Outcome) -> dict[str, str]:
+    found = one.estimate
+    return numbers(found.value, found.low, found.high, POINTS)
+
+
+def claims_table(outcomes: Outcomes, before: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """The paper's claims that round 2 asks again or says not to be testable here, in their order.
+
+    Args:
+        before: the states of round 1 by claim, where they are known.
+    """
+    found = claim_states(outcomes)
+    rows = [
+        {
+            "Claim": f"{name}: {claim.claim}",
+            **({"Round 1": before.get(name, "–")} if before is not None else {}),
+            "Round 2": found[name][0],
+            "By": found[name][1],
+        }
+        for name, claim in CLAIMS.items()
+        if name in found
+    ]
+    return pd.DataFrame(rows)
+
+
+def beside_table(blocks: Blocks) -> pd.DataFrame:
+    """The contrasts that are told beside and decide nothing, of blocks that are there."""
+    rows = [
+        {"Contrast": one.hypothesis.id, "What": one.hypothesis.says, **_numbers(one)}
+        for one in measured(BESIDE, blocks)
+        if one.hypothesis.block in blocks
+    ]
+    return pd.DataFrame(rows)
+
+
+def tiles(outcomes: Outcomes) -> list[Verdict]:
+    """The hypotheses for a first screen, in multiples of the margin."""
+    margin = MARGINS[POINTS].value
+    made = []
+    for name, one in outcomes.items():
+        found = one.estimate
+        known = not np.isnan(found.value)
+        low, high = found.low / margin, found.high / margin
+        side = "none" if not known else "for" if low > 0 else "against" if high < 0 else "both"
+        shown = _numbers(one)
+        text = f"{shown['Effect']} [{shown['95 % interval']}]" if known else one.reason
+        made.append(
+            Verdict(
+                name, one.hypothesis.says, one.state, "", text, side,
+                round(found.value / margin, 3) if known else 0.0,
+                Track(on_track(found.value / margin), on_track(low), on_track(high)) if known
+                else None,
+                "#hypotheses",
+            )
+        )  # fmt: skip
+    return made
+
+
+def section(outcomes: Outcomes, before: Mapping[str, str]) -> Section:
+    """The index's: both rounds' states of what is asked again, and every hypothesis."""
+    return Section(
+        "round-2",
+        f"Round 2: {counted(outcomes)}",
+        TOLD,
+        [
+            Table(claims_table(outcomes, before), fold="The paper's claims in both rounds"),
+            Table(hypotheses_table(outcomes), fold="Every hypothesis"),
+        ],
+    )
+
+
+def lines(outcomes: Outcomes, before: Mapping[str, str]) -> list[str]:
+    """The same as text, a line each."""
+    told = [f"Round 2, twelve hypotheses: {counted(outcomes)}", TOLD, ""]
+    for row in hypotheses_table(outcomes).to_dict("records"):
+        found = f"{row['Effect']:>24}  {row['95 % interval']:<20}"
+        why = row["Why there is no decision"]
+        said = row["Hypothesis"] if why == "–" else f"{row['Hypothesis']} ({why})"
+        told.append(f"{row['Id']:4}{row['State']:13}{found} {said}")
+    told += ["", "What it makes of the paper's claims (round 1, round 2, by what)", ""]
+    for row in claims_table(outcomes, before).to_dict("records"):
+        name, said = row["Claim"].split(": ", 1)
+        told.append(f"{name:4}{row['Round 1']:13}{row['Round 2']:18}{said} ({row['By']})")
+    return told
