@@ -24,9 +24,7 @@ N_INTEGERS = 200
 def _phrases() -> list[str]:
     phrases = [*OPENERS, *FAILS, *NONES, *OKS, *GIVE_UPS, FENCE_OPEN, FENCE_CLOSE]
     phrases += [":", ";", " k", "plan", "\nin", " out", "\nAnswer:\n", "\nSteps: ", "; ", ".", ","]
-    phrases += ["Read an integer x and print y.", "Read integers on one line."]
-    phrases += ["Complete class Solution: solve(self, x) returns y."]
-    phrases += ["Complete class Solution: solve(self, a) for a list a."]
+    phrases += [*induced.HEADS.values(), *described.HEADS.values()]
     phrases += [f" {feature.expr}" for feature in induced.FEATURES]
     phrases += [feature.expr for feature in induced.FEATURES]
     phrases += ["x = int(input())\n", "class Solution:\n    def solve(self, "]
