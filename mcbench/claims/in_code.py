@@ -17,7 +17,7 @@ from mcbench.claims.curves import ALL_ENTROPY, CLIPPED, DIVERSITIES, REWARD
 from mcbench.claims.evidence import Evidence, Part, Series, difference
 from mcbench.claims.margins import CLIPPED as CLIPPED_TOKENS
 from mcbench.claims.margins import DISTINCT, DISTINCT_SLOPE, NATS, POINTS, RANK, TEMPERATURE
-from mcbench.claims.measurements import GRID, SUITE
+from mcbench.claims.measurements import GRID, SUITE, table_of
 from mcbench.claims.statistics import (
     Statistic,
     area_under_curve,
@@ -44,7 +44,7 @@ def _grids(evidence: Evidence, column: str) -> tuple[np.ndarray, np.ndarray, np.
     Raises:
         UserError: some seed lacks a checkpoint or temperature that another has.
     """
-    table = evidence.table(GRID)
+    table = table_of(evidence.measurements, GRID, evidence.experiment)
     wide = table.pivot_table(index=["seed", "step"], columns="temperature", values=column)
     seeds, steps = (sorted(set(wide.index.get_level_values(name))) for name in ("seed", "step"))
     full = wide.reindex(pd.MultiIndex.from_product([seeds, steps]))
@@ -122,7 +122,7 @@ MIN_SOLUTIONS = 20
 
 def labelled_set(evidence: Evidence) -> list[Part]:
     """E1: solutions stand where seeds do."""
-    table = evidence.table(SUITE)
+    table = table_of(evidence.measurements, SUITE, evidence.experiment)
     judged = table.pivot_table(index=["case", "right"], columns="rules", values="accepted")
     for rules in RULES:
         if rules not in judged or judged[rules].isna().any():

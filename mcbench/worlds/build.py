@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from mcbench.errors import unknown
@@ -123,13 +124,9 @@ def batches(build: Build, seed: int) -> Iterator[tuple[torch.Tensor, torch.Tenso
                 groups.append([])
             groups[-1].append(pair)
         for index in torch.randperm(len(groups), generator=generator).tolist():
-            width = max(len(p) + len(r) for p, r in groups[index])
-            ids = torch.full((len(groups[index]), width), pad)
-            labels = torch.full_like(ids, IGNORE)
-            for row, (p, r) in enumerate(groups[index]):
-                ids[row, : len(p) + len(r)] = torch.tensor(p + r)
-                labels[row, len(p) : len(p) + len(r)] = torch.tensor(r)
-            yield ids, labels
+            ids = [torch.tensor(p + r) for p, r in groups[index]]
+            labels = [torch.tensor([IGNORE] * len(p) + r) for p, r in groups[index]]
+            yield pad_sequence(ids, True, pad), pad_sequence(labels, True, IGNORE)
 
 
 def build(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from mcbench.data.schema import Difficulty, Form
 
@@ -85,6 +86,7 @@ class Described:
     final: int
     form: Form
     wording: tuple[int, ...]
+    kind: ClassVar = "described"
 
     @property
     def difficulty(self) -> Difficulty:

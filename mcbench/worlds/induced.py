@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
 from mcbench.data.schema import Difficulty, Form
 
@@ -63,6 +64,7 @@ class Induced:
     k: int
     examples: tuple[tuple[int, int], ...]
     form: Form
+    kind: ClassVar = "induced"
 
     @property
     def difficulty(self) -> Difficulty:

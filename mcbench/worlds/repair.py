@@ -243,12 +243,9 @@ def judge(
 
 def scores(before: Sequence[bool], after: Sequence[Sequence[bool]]) -> list[float]:
     """Kimi-Dev's score of every patch: which tests pass ``before`` any, and ``after`` each."""
-    failing, passing = before.count(False), before.count(True)
-    return [
-        sum(a for a, b in zip(row, before, strict=True) if not b) / max(1, failing)
-        + sum(a for a, b in zip(row, before, strict=True) if b) / max(1, passing)
-        for row in after
-    ]
+    passing, passed = np.array(before, bool), np.array(after, bool)
+    shares = [passed[:, which].sum(1) / max(1, which.sum()) for which in (~passing, passing)]
+    return list((shares[0] + shares[1]).tolist())
 
 
 def summary(

@@ -30,7 +30,7 @@ from typing import Any
 
 from mcbench.data.schema import Problem
 from mcbench.worlds import described
-from mcbench.worlds.base import TESTS, Judged, Task, alone, outcome, run_programs
+from mcbench.worlds.base import TESTS, Judged, Task, judged_alone, outcome, run_programs
 from mcbench.worlds.multi_turn import Environment, Step
 from mcbench.worlds.problems import Split, test_of
 from mcbench.worlds.words import EOS
@@ -339,10 +339,7 @@ def judge(
     problems: Sequence[Problem], responses: Sequence[str], reward: str, evaluator: Any
 ) -> list[Judged]:
     """A response alone, which must answer at once."""
-    return [
-        Judged(one.reward, one.passed, one.parts, "" if one.passed else one.verdict)
-        for one in alone(Search(evaluator, reward, turns=1), problems, responses)
-    ]
+    return judged_alone(Search(evaluator, reward, turns=1), problems, responses)
 
 
 def named(problem: Problem) -> set[Place]:
