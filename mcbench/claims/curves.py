@@ -128,19 +128,14 @@ def _pass_rates(lines: Sequence[Mapping[str, Any]], features: Mapping[str, str])
         [100 * judged[step][one]["passes"] / judged[step][one]["attempts"] for one in problems]
         for step in steps
     ]
-    first = judged[steps[0]]
+    asked = [judged[steps[0]][one] for one in problems]
     return PassRates(
         np.array(steps, float),
         tuple(problems),
         np.array(values).reshape(len(steps), -1),
-        *(
-            tuple(map(str, labels))
-            for labels in (
-                [first[one].get("difficulty", "") for one in problems],
-                [first[one].get("kind", "") for one in problems],
-                [features.get(one, one) for one in problems],
-            )
-        ),
+        tuple(str(row.get("difficulty", "")) for row in asked),
+        tuple(str(row.get("kind", "")) for row in asked),
+        tuple(features.get(one, one) for one in problems),
     )
 
 
@@ -161,11 +156,11 @@ def features_of(test_set: str) -> Mapping[str, str]:
 
 def features_in(runs: Iterable[RunCurves]) -> int:
     """Of how many features the held-out problems of runs are; 0 where no two share one."""
-    asked = {(one.problems, one.clusters) for run in runs for one in run.rates.values()}
     of = {
         problem: cluster
-        for problems, clusters in asked
-        for problem, cluster in zip(problems, clusters, strict=False)
+        for run in runs
+        for rates in run.rates.values()
+        for problem, cluster in zip(rates.problems, rates.clusters, strict=False)
         if problem != cluster
     }
     features = len(set(of.values()))
@@ -194,11 +189,10 @@ def duplicates(arms: Mapping[str, Mapping[int, RunCurves]]) -> dict[str, str]:
 def _logged_alike(ours: RunCurves, other: RunCurves) -> bool:
     if not ours.logged or ours.logged.keys() != other.logged.keys():
         return False
+    pairs = [(ours.logged[name], other.logged[name]) for name in ours.logged]
     return all(
         np.array_equal(x, x_other) and np.allclose(y, y_other, RECORDED, 0.0, equal_nan=True)
-        for (x, y), (x_other, y_other) in (
-            (ours.logged[name], other.logged[name]) for name in ours.logged
-        )
+        for (x, y), (x_other, y_other) in pairs
     )
 
 

@@ -36,6 +36,10 @@ class Series:
     y: np.ndarray
     resampled: np.ndarray | None = None
 
+    def take(self, statistic: Statistic) -> np.ndarray:
+        """A statistic of every seed's curve."""
+        return statistic(self.x, self.y)
+
     def percent(self) -> Series:
         """Shares as percent."""
         return Series(self.x, 100 * self.y)
@@ -85,7 +89,7 @@ def part(
         resolution: the spacing of the values that a statistic can take, such as steps.
         threshold, beside: see :class:`Part`.
     """
-    values = constant + sum(factor * statistic(s.x, s.y) for factor, s, statistic in terms)
+    values = constant + sum(factor * series.take(statistic) for factor, series, statistic in terms)
     resampled = None
     if any(s.resampled is not None for _, s, _ in terms):
         resampled = constant + sum(

@@ -103,8 +103,9 @@ def problem(task: Branching, inputs: list[str], kind: str) -> Problem:
     """The problem with its tests and, of the other kinds, the lines that are given."""
     code, source = lines(task), "".join(lines(task))
     given = "".join(code[: KINDS[kind]])
+    number = random.Random(source).getrandbits(40)  # the same on every machine
     return Problem(
-        id=f"{NAME}/{kind}/{hash_of(source):x}",
+        id=f"{NAME}/{kind}/{number:x}",
         statement=statement(task) + given,
         form="stdin",
         tests=tuple(test_of(source, "stdin", text) for text in inputs),
@@ -115,11 +116,6 @@ def problem(task: Branching, inputs: list[str], kind: str) -> Problem:
         time_limit_s=LIMIT_S,
         metadata={"given": given},
     )
-
-
-def hash_of(text: str) -> int:
-    """A number that is the same on every machine."""
-    return random.Random(text).getrandbits(40)
 
 
 @cache

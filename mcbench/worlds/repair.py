@@ -266,20 +266,19 @@ def summary(
         problem, answers = roles[FIX]
         tests = [one.test for one in roles[WRITE][1] if one.test is not None]
         programs = [problem.metadata["buggy"], *(one.program for one in answers if not one.error)]
-        places.append((len(programs), len(tests), len(answers)))
+        places.append((len(programs), len(problem.tests), len(answers)))
         for program in programs:
             hidden = problem.submission(program)
             runs.append(replace(hidden, tests=[*hidden.tests, *tests]))
     results = iter(evaluator.evaluate(runs) if runs else [])
     found = []
-    for n_programs, n_tests, n_answers in places:
-        verdicts = [next(results).verdicts for _ in range(n_programs)]
-        passes = [[one == "AC" for one in row] for row in verdicts]
-        right = [all(row[: len(row) - n_tests]) for row in passes][1:]
+    for n_programs, n_hidden, n_answers in places:
+        passes = [[one == "AC" for one in next(results).verdicts] for _ in range(n_programs)]
+        right = [all(row[:n_hidden]) for row in passes[1:]]
         if not right:
             found.append((0.0, 0.0, 0.0))
             continue
-        before, *after = ([*row[len(row) - n_tests :]] if n_tests else [] for row in passes)
+        before, *after = (row[n_hidden:] for row in passes)
         best = scores(before, after)
         chosen = right[best.index(max(best))]
         found.append((float(chosen), sum(right) / n_answers, float(any(right))))

@@ -270,7 +270,7 @@ def program(problem: Problem, found: Set[Place]) -> str:
     return f"{text}print({problem.metadata['name']}(list(map(int, input().split()))))\n"
 
 
-class Search:
+class Search(Environment):
     """The environment: searches that go on side by side, one evaluator call a turn."""
 
     def __init__(self, evaluator: Any, reward: str = "f05", turns: int = TURNS) -> None:
@@ -308,9 +308,6 @@ class Search:
                 parts = {**cut, f"f05_{self._turn}": so_far}
                 steps[i] = Step(told, 0.0, False, False, verdict, parts)
         return steps
-
-    def close(self) -> None:
-        self._problems, self._seen = (), []
 
     def _look(self, i: int, text: str) -> str | None:
         """What the tools show for a turn that calls them; None where it is none."""

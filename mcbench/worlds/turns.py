@@ -158,7 +158,7 @@ SOLVED, FAILED, NO_PROGRAM = 1.0, -1.0, -0.2
 Feedback = Literal["failing", "shuffled", "none"]
 
 
-class Attempts:
+class Attempts(Environment):
     """The environment: attempts at problems that are judged together, one evaluator call a turn."""
 
     def __init__(self, evaluator: Any, feedback: Feedback = "failing", turns: int = TURNS) -> None:
@@ -192,9 +192,6 @@ class Attempts:
             else:
                 found[i] = Step(told[i], reward, done, passed, verdict)
         return found
-
-    def close(self) -> None:
-        self._problems = ()
 
     @staticmethod
     def _told(problem: Problem, verdict: str) -> str:
