@@ -43,7 +43,7 @@ class Result:
     the clearest one. ``p`` goes with the state, after Holm's correction. ``parts`` holds every part
     with its own state, which is by its intervals alone in a claim of the paper's. ``reason`` says
     why nothing is decided and how many seeds would; ``basis`` what the seeds are to the protocol,
-    ``same`` which arms are one, ``on_problems`` whether accuracy plays a part.
+    ``same`` which arms are one.
     ``by_feature`` is the same claim on other features: where held-out problems share ``features``,
     assessed with whole features resampled (:class:`mcbench.claims.evidence.Evidence`); else None.
     """
@@ -57,7 +57,6 @@ class Result:
     parts: tuple[Part, ...] = ()
     basis: str = ""
     same: str = ""
-    on_problems: bool = False
     features: int = 0
     by_feature: Result | None = None
 
@@ -146,23 +145,19 @@ def assess(
         if arm in needed
     }
     late = {arm for arm, of in runs.items() if not protocol.of_first_round(of.values())}
-    findings = [measure(one, curves, measurements, margins, profile) for one in claims]
-    results = _decided(findings, late)
+
+    def results(by_feature: bool) -> dict[str, Result]:
+        how = (curves, measurements, margins, profile, by_feature)
+        return _decided([measure(one, *how) for one in claims], late)
+
+    found = results(by_feature=False)
     features = features_in(run for of_arm in curves.values() for run in of_arm.values())
     if not (features and by_feature):
-        return results
-    others = _decided(
-        [
-            measure(found.claim, curves, measurements, margins, profile, by_feature=True)
-            if found.on_problems
-            else found
-            for found in findings
-        ],
-        late,
-    )
+        return found
+    others = results(by_feature=True)
     return {
         name: replace(one, features=features, by_feature=others[name])
-        for name, one in results.items()
+        for name, one in found.items()
     }
 
 
@@ -215,8 +210,7 @@ def measure(
         parts = tuple(
             replace(part, state=rules.part_state(part.estimate, part.margin)) for part in parts
         )
-    found = Result(claim, count, reason=few, parts=parts, basis=basis, same=same,
-                   on_problems=evidence.on_problems)  # fmt: skip
+    found = Result(claim, count, reason=few, parts=parts, basis=basis, same=same)
     state = INCONCLUSIVE if few else rules.claim_state([part.state for part in found.deciding])
     return replace(found, state=state, p=rules.claim_p(state, found.deciding))
 

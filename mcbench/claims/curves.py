@@ -5,6 +5,7 @@ Axis letters: N points of a curve, P problems.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -73,16 +74,6 @@ class RunCurves:
 
 def run_curves(record: RunRecord, columns: Collection[str] = ()) -> RunCurves:
     """The curves of a record, with further ``columns`` of it; what it does not hold stays empty."""
-    logged: dict[str, Points] = {}
-    told = {name for line in record.step_lines for name in line if name.startswith("task/")}
-    for column in (*LOGGED, *sorted(told.union(columns).difference(LOGGED))):
-        points = {
-            int(line["step"]): float(line[column])
-            for line in record.step_lines
-            if line.get(column) is not None
-        }
-        if points:
-            logged[column] = _in_order(points)
     rates, shapes = {}, {}
     features = features_of(record.config.test_set) if record.eval_lines else {}
     for how in {_how(line) for line in record.eval_lines}:
@@ -92,18 +83,25 @@ def run_curves(record: RunRecord, columns: Collection[str] = ()) -> RunCurves:
         rates[how] = _pass_rates(whole, features)
         if len(whole) < len(lines):
             shapes[how] = _pass_rates(lines, features)
-    return RunCurves(logged | _parts(record), rates, shapes)
+    return RunCurves(_logged(record, columns), rates, shapes)
 
 
-def _parts(record: RunRecord) -> dict[str, Points]:
-    """What evaluations of a task tell beside pass@1, as ``eval/NAME``; at the shortest length."""
+def _logged(record: RunRecord, columns: Collection[str]) -> dict[str, Points]:
+    """The columns of the steps; and what evaluations of a task tell beside pass@1, as
+    ``eval/NAME``, at the shortest length.
+    """
+    wanted = {*LOGGED, *columns}
+    found: dict[str, dict[int, float]] = defaultdict(dict)
+    for line in record.step_lines:
+        for name, value in line.items():
+            if value is not None and (name in wanted or name.startswith("task/")):
+                found[name][int(line["step"])] = float(value)
     lines = [line for line in record.eval_lines if line.get("parts")]
     shortest = min((int(line["max_completion_length"]) for line in lines), default=0)
-    found: dict[str, dict[int, float]] = {}
     for line in lines:
         if int(line["max_completion_length"]) == shortest:
             for name, value in line["parts"].items():
-                found.setdefault(f"eval/{name}", {})[int(line["step"])] = float(value)
+                found[f"eval/{name}"][int(line["step"])] = float(value)
     return {name: _in_order(points) for name, points in found.items()}
 
 

@@ -182,11 +182,6 @@ class Evidence:
     def _accuracies(self) -> dict[tuple[str, View], Series]:
         return {}
 
-    @property
-    def on_problems(self) -> bool:
-        """Whether something rested on accuracy so far, and so on which problems were drawn."""
-        return bool(self._accuracies)
-
     def _accuracy(self, arm: str, view: View) -> Series:
         rates = {
             (name, seed): _chosen(self.arms[name][seed], view)
@@ -227,8 +222,8 @@ class Evidence:
         temperature, at the training length and at the longest).
         """
         runs = [self.arms[arm][seed] for arm in self.arms for seed in self.seeds]
-        hows = [set(run.rates) for run in runs]
-        lengths, temperatures = (set.union(*({h[i] for h in one} for one in hows)) for i in (0, 1))
+        lengths = {length for run in runs for length, _ in run.rates}
+        temperatures = {temperature for run in runs for _, temperature in run.rates}
         kinds = {kind for run in runs for rates in run.rates.values() for kind in rates.kinds}
         long: list[tuple[str, dict[str, Any]]] = [("", {})]
         if len(lengths) > 1 and any(map(_longer_is_different, runs)):
