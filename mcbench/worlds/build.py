@@ -16,7 +16,6 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from mcbench.errors import unknown
 from mcbench.worlds import nano
 from mcbench.worlds.corpus import LOOPING, MODERN, OLD, Style, demonstrations
 from mcbench.worlds.tokenizer import load_tokenizer
@@ -135,16 +134,14 @@ def build(
     seed: int = 0,
     steps: int | None = None,
     progress: Callable[[str], None] = print,
-    builds: Mapping[str, Build] = BUILDS,
 ) -> Path:
     """Train the base model ``name`` and save it under ``out``; the same seed gives the same model.
 
     Raises:
         UserError: an unknown model name.
     """
-    if name not in builds:
-        raise unknown("nano model", name, builds)
-    spec = builds[name]
+    nano.check_name(name)
+    spec = BUILDS[name]
     total = spec.steps if steps is None else steps
     torch.manual_seed(seed)
     torch.set_num_threads(1)  # sums in one order, however many cores there are

@@ -11,6 +11,7 @@ from mcbench.data.schema import Difficulty, Form
 
 MAX_DEPTH = 6
 INDENT = "        "
+READ = "a = list(map(int, input().split()))\n"
 
 
 @dataclass(frozen=True)
@@ -118,16 +119,19 @@ def step_line(step: Step) -> str:
     return f"a = {OPS[op].code.format(k=k)}\n"
 
 
+def shown(final: int) -> str:
+    """What is printed of a result: a list as its values, separated by spaces."""
+    result = FINALS[final].code
+    return "*a" if result == "a" else result
+
+
 def program(steps: tuple[Step, ...], final: int, form: Form) -> str:
     """The program text of a pipeline."""
-    lines = [step_line(step) for step in steps]
-    result = FINALS[final].code
+    lines = map(step_line, steps)
     if form == "stdin":
-        # a list is printed as its values, separated by spaces
-        shown = "*a" if result == "a" else result
-        return "a = list(map(int, input().split()))\n" + "".join(lines) + f"print({shown})\n"
+        return READ + "".join(lines) + f"print({shown(final)})\n"
     head = "class Solution:\n    def solve(self, a):\n"
-    return head + "".join(INDENT + line for line in lines) + f"{INDENT}return {result}\n"
+    return head + "".join(INDENT + line for line in [*lines, f"return {FINALS[final].code}\n"])
 
 
 def draw_step(rng: random.Random) -> Step:

@@ -15,14 +15,19 @@ BUILDS = rows_beside(__file__, "builds.toml")
 MODEL_NAMES = tuple(BUILDS)
 
 
+def check_name(name: str) -> None:
+    """Refuse the name of no base model."""
+    if name not in BUILDS:
+        raise unknown("nano model", name, BUILDS)
+
+
 def model_path(name: str) -> Path:
     """The directory of a committed base model, for ``from_pretrained``.
 
     Raises:
         UserError: an unknown name, or the model is not there (with the command that builds it).
     """
-    if name not in MODEL_NAMES:
-        raise unknown("nano model", name, MODEL_NAMES)
+    check_name(name)
     path = Path(__file__).parent / "models" / name
     if not (path / "model.safetensors").is_file():
         raise UserError(f"{path} holds no model; build it with: mcbench nano build {name}")

@@ -29,8 +29,7 @@ def _phrases() -> list[str]:
     phrases += [feature.expr for feature in induced.FEATURES]
     phrases += ["x = int(input())\n", "class Solution:\n    def solve(self, "]
     phrases += ["x):\n", "a):\n", "print(", ")\n", "y = ", "y", "\n", " +"]
-    phrases += ["        return ", "        y = ", "        a = ", "a = "]
-    phrases += ["a = list(map(int, input().split()))\n"]
+    phrases += ["        return ", "        y = ", "        a = ", "a = ", described.READ]
     for op in (*described.OPS, *described.FINALS):
         phrases.append(f" {op.name}")
         for text in (*op.wordings, op.code):
