@@ -30,8 +30,7 @@ from mcbench.runs.evaluate import evaluate
 from mcbench.runs.problems import load_problems, model_digest
 from mcbench.runs.sampling import load_model, transformers_policy
 from mcbench.runs.scores import pass_at_k
-from mcbench.worlds.graded import GRADED_FILE, SOLVABLE_FILE, Grades, pool_problems
-from mcbench.worlds.saturated import SATURATED_FILE, easy_problems
+from mcbench.worlds.graded import easy_problems, file_of, pool_problems
 
 REGIME = "nano-steady"  # where claims are decided: its base model measures the saturated set
 GROUP = 8  # responses to a prompt in training
@@ -86,7 +85,14 @@ def graded(folder: Path) -> None:
     rates = {name: count / ATTEMPTS for name, count in passes.items()}
     sets = build_sets(folder, rates, problems, print)[2]
     chosen = {name: [p for p in problems if p.id in set(ids)] for name, ids in sets.items()}
-    Grades(digest, ATTEMPTS, passes, sets, measure_base(folder, chosen)).write(GRADED_FILE)
+    found = {
+        "model": digest,
+        "attempts": ATTEMPTS,
+        "passes": passes,
+        "sets": sets,
+        "base": measure_base(folder, chosen),
+    }
+    file_of("graded").write_text(json.dumps(found, indent=0) + "\n")
 
 
 def saturated() -> None:
@@ -110,7 +116,7 @@ def saturated() -> None:
         "all right": round(float(np.mean(right)), 4),
         "ids": sorted(problem.id for problem in kept),
     }
-    SATURATED_FILE.write_text(json.dumps(found, indent=0) + "\n")
+    file_of("saturated").write_text(json.dumps(found, indent=0) + "\n")
     print(f"{len(kept)} problems, base {found['pass@1']:.2f}")
 
 
@@ -124,7 +130,7 @@ def solvable() -> None:
     digest, passes = measure_pass_rates(problems, 0, REGIME, SOLVED_OF)
     counts = "".join(str(passes[problem.id]) for problem in problems)
     found = {"model": digest, "attempts": SOLVED_OF, "passes": counts}
-    SOLVABLE_FILE.write_text(json.dumps(found, indent=0) + "\n")
+    file_of("solvable").write_text(json.dumps(found, indent=0) + "\n")
     never, always = (counts.count(str(n)) for n in (0, SOLVED_OF))
     print(f"{len(counts)} problems, {never} never and {always} always solved")
 

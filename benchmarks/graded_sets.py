@@ -40,7 +40,7 @@ from mcbench.data.storage import iter_dataset
 from mcbench.errors import UserError
 from mcbench.runs.evaluate import select_problems
 from mcbench.runs.say import Say, say
-from mcbench.worlds.graded import LEVELS, grades, pool_problems
+from mcbench.worlds.graded import LEVELS, measured, pool_problems
 from mcbench.worlds.problems import INDUCED_SHARE
 
 SET_SIZE = 176
@@ -62,7 +62,7 @@ class DataRecord:
     from seed 0. ``dropped``: examples, each with the defect that was planted in it. ``passes``:
     "pool" (what was verified) and levels -> passes of ``attempts`` -> problems. ``kinds``: level ->
     kind of problem -> problems. ``trained``: level -> how many of the problems just selected are in
-    the committed set that runs train on. ``base``: as in :class:`mcbench.worlds.graded.Grades`.
+    the committed set that runs train on. ``base``: as in :mod:`mcbench.worlds.graded`.
     ``prediction``: kind of problem -> how well the pass rates of every second problem, which
     calibrated nothing, are predicted (``check_prediction`` there).
     """
@@ -233,8 +233,9 @@ def make_record(
     Raises:
         UserError: a pool too small for the defects, for a set or for calibration.
     """
-    known = grades()
-    rates = known.rates()
+    known = measured("graded")
+    attempts, passes = known["attempts"], known["passes"]
+    rates = {name: count / attempts for name, count in passes.items()}
     problems = select_problems(pool_problems(), pool_size)
     pool, built, sets = build_sets(folder, rates, problems, progress, workers)
     left = verified(built.out, problems)
@@ -249,16 +250,16 @@ def make_record(
         dropped=[
             {**row, "planted": pool.defects.get(row["record"], "")} for row in examples(built.out)
         ],
-        attempts=known.attempts,
+        attempts=attempts,
         passes={
-            name: [sum(known.passes[i] == n for i in s) for n in range(known.attempts + 1)]
+            name: [sum(passes[i] == n for i in s) for n in range(attempts + 1)]
             for name, s in ids.items()
         },
         kinds={
             level: dict(sorted(Counter(kind[i] for i in s).items())) for level, s in sets.items()
         },
-        trained={level: len(set(s) & set(known.sets[level])) for level, s in sets.items()},
-        base=known.base,
+        trained={level: len(set(s) & set(known["sets"][level])) for level, s in sets.items()},
+        base=known["base"],
         prediction={
             name: check_prediction([record for record in left if kind[record.id] == name], rates)
             for name in BOUNDS

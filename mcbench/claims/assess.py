@@ -21,13 +21,7 @@ from mcbench.claims.curves import RunCurves, alike, duplicates, features_in, run
 from mcbench.claims.evidence import Evidence, Part
 from mcbench.claims.margins import POINTS, TOKENS, UPDATES
 from mcbench.claims.measurements import Measurements
-from mcbench.claims.rules import (
-    ALPHA,
-    HIGHER,
-    INCONCLUSIVE,
-    LOWER,
-    STATES,
-)
+from mcbench.claims.rules import ALPHA, HIGHER, INCONCLUSIVE, LOWER, STATES
 from mcbench.claims.statistics import Estimate, holm
 from mcbench.claims.table import claims_of
 from mcbench.errors import UserError
@@ -42,12 +36,14 @@ NOTHING = Part("", Estimate(np.nan, 0), POINTS)
 
 @dataclass(frozen=True)
 class Result:
-    """What runs say about a claim.
+    """What runs say about a claim: first measured by itself (:func:`measure`), then decided with
+    the others of its experiment (:func:`decide`, :func:`answer`).
 
     ``decisive`` is the part that decides (:func:`mcbench.claims.rules.decisive`); of our questions
     the clearest one. ``p`` goes with the state, after Holm's correction. ``parts`` holds every part
     with its own state, which is by its intervals alone in a claim of the paper's. ``reason`` says
-    why nothing is decided and how many seeds would; ``basis`` what the seeds are to the protocol.
+    why nothing is decided and how many seeds would; ``basis`` what the seeds are to the protocol,
+    ``same`` which arms are one.
     ``by_feature`` is the same claim on other features: where held-out problems share ``features``,
     assessed with whole features resampled (:class:`mcbench.claims.evidence.Evidence`); else None.
     """
@@ -60,8 +56,14 @@ class Result:
     decisive: Part = NOTHING
     parts: tuple[Part, ...] = ()
     basis: str = ""
+    same: str = ""
     features: int = 0
     by_feature: Result | None = None
+
+    @property
+    def deciding(self) -> tuple[Part, ...]:
+        """The parts that are not only told beside the others."""
+        return tuple(part for part in self.parts if not part.beside)
 
     @property
     def elsewhere(self) -> str:
@@ -99,7 +101,7 @@ class Result:
     @property
     def part_states(self) -> str:
         """How many deciding parts are in each state, such as ``2 supported, 1 no effect``."""
-        counts = Counter(part.state for part in self.parts if not part.beside)
+        counts = Counter(part.state for part in self.deciding)
         order = (*STATES, HIGHER, LOWER)
         return ", ".join(f"{counts[state]} {state}" for state in order if counts[state])
 
@@ -107,38 +109,6 @@ class Result:
     def note(self) -> str:
         """The reason, if there is one, and every part."""
         return "; ".join([*filter(None, [self.reason]), *map(describe, self.parts)])
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A claim measured by itself; ``missing`` says why there can be no decision, where that is,
-    ``same`` which arms are one, ``on_problems`` whether accuracy plays a part in it.
-    """
-
-    claim: Claim
-    parts: tuple[Part, ...]
-    n_seeds: int
-    missing: str = ""
-    basis: str = ""
-    same: str = ""
-    on_problems: bool = False
-
-    @property
-    def deciding(self) -> tuple[Part, ...]:
-        """The parts that are not only told beside the others."""
-        return tuple(part for part in self.parts if not part.beside)
-
-    @property
-    def state(self) -> str:
-        """Before any correction."""
-        if self.missing:
-            return INCONCLUSIVE
-        return rules.claim_state([part.state for part in self.deciding])
-
-    @property
-    def p(self) -> float:
-        """The p-value of the state; 1 where there is none."""
-        return rules.claim_p(self.state, self.deciding)
 
 
 def assess(
@@ -175,27 +145,23 @@ def assess(
         if arm in needed
     }
     late = {arm for arm, of in runs.items() if not protocol.of_first_round(of.values())}
-    findings = [measure(one, curves, measurements, margins, profile) for one in claims]
-    results = _decided(findings, late)
+
+    def results(by_feature: bool) -> dict[str, Result]:
+        how = (curves, measurements, margins, profile, by_feature)
+        return _decided([measure(one, *how) for one in claims], late)
+
+    found = results(by_feature=False)
     features = features_in(run for of_arm in curves.values() for run in of_arm.values())
     if not (features and by_feature):
-        return results
-    others = _decided(
-        [
-            measure(found.claim, curves, measurements, margins, profile, by_feature=True)
-            if found.on_problems
-            else found
-            for found in findings
-        ],
-        late,
-    )
+        return found
+    others = results(by_feature=True)
     return {
         name: replace(one, features=features, by_feature=others[name])
-        for name, one in results.items()
+        for name, one in found.items()
     }
 
 
-def _decided(findings: Sequence[Finding], late: set[str]) -> dict[str, Result]:
+def _decided(findings: Sequence[Result], late: set[str]) -> dict[str, Result]:
     """The results of measured claims, by id; arms that are ``late`` are of no first round."""
     family = [found for found in findings if found.claim.directed]
     corrected = holm([found.p for found in family])
@@ -218,19 +184,21 @@ def measure(
     margins: float = 1.0,
     profile: str | None = None,
     by_feature: bool = False,
-) -> Finding:
-    """The parts of a claim on the runs of one setting, or why there are none."""
+) -> Result:
+    """The parts of a claim on the runs of one setting, or why there are none; state and p-value are
+    those before any correction.
+    """
     if absent := [arm for arm in claim.arms if not curves.get(arm)]:
-        return Finding(claim, (), 0, f"no finished run of {_names(absent)}")
+        return Result(claim, 0, reason=f"no finished run of {_names(absent)}")
     arms = {arm: curves[arm] for arm in claim.arms}
     evidence = Evidence(arms, measurements, claim.experiment, by_feature)
     if claim.arms and not evidence.seeds:
-        return Finding(claim, (), 0, f"no seed was run in all of {_names(claim.arms)}")
+        return Result(claim, 0, reason=f"no seed was run in all of {_names(claim.arms)}")
     basis = protocol.basis(evidence.seeds, deciding=profile == claim.profile)
     try:
         parts = tuple(replace(part, margins=margins) for part in claim.parts(evidence))
     except UserError as error:
-        return Finding(claim, (), len(evidence.seeds), str(error), basis)
+        return Result(claim, len(evidence.seeds), reason=str(error), basis=basis)
     count = len(evidence.seeds) if claim.arms else min(part.estimate.seeds for part in parts)
     count = count if claim.seeds else 0
     needed = protocol.needed(evidence.seeds, claim.seeds)
@@ -242,29 +210,29 @@ def measure(
         parts = tuple(
             replace(part, state=rules.part_state(part.estimate, part.margin)) for part in parts
         )
-    return Finding(claim, parts, count, few, basis, same, evidence.on_problems)
+    found = Result(claim, count, reason=few, parts=parts, basis=basis, same=same)
+    state = INCONCLUSIVE if few else rules.claim_state([part.state for part in found.deciding])
+    return replace(found, state=state, p=rules.claim_p(state, found.deciding))
 
 
-def decide(found: Finding, p: float, claims: int) -> Result:
+def decide(found: Result, p: float, claims: int) -> Result:
     """The result of a claim of the paper's, given its p-value as corrected over ``claims``."""
     if not found.parts:
-        return Result(found.claim, found.n_seeds, reason=found.missing, basis=found.basis)
-    state, reason = found.state, found.missing
+        return found
+    state, reason = found.state, found.reason
     decisive = rules.decisive(state, found.deciding)
     if state != INCONCLUSIVE and p > ALPHA:
         reason = f"{state} by itself, not after correction for {claims} claims (p = {p:.3f})"
         state = INCONCLUSIVE
     elif (
-        state == INCONCLUSIVE
-        and not found.missing
-        and decisive.estimate.low * decisive.estimate.high > 0
+        not reason and state == INCONCLUSIVE and decisive.estimate.low * decisive.estimate.high > 0
     ):
         reason = "this part alone is apart from 0, others are open"
     parts = tuple(_with_seeds(part, claims, 1) for part in found.parts)
-    if state == INCONCLUSIVE and not found.missing:
+    if state == INCONCLUSIVE and not found.reason:
         reason = "; ".join(filter(None, [reason, _seeds_needed(found.state, parts)]))
     decisive = next(part for part in parts if part.name == decisive.name)
-    return Result(found.claim, found.n_seeds, state, reason, p, decisive, parts, found.basis)
+    return replace(found, state=state, reason=reason, p=p, decisive=decisive, parts=parts)
 
 
 def _with_seeds(part: Part, tests: int, sides: int) -> Part:
@@ -288,29 +256,28 @@ def _seeds_needed(state: str, parts: Sequence[Part]) -> str:
     return f"about {max(known)} seeds would decide it" if known else ""
 
 
-def answer(found: Finding) -> Result:
+def answer(found: Result) -> Result:
     """The result of a question of ours."""
     if not found.parts:
-        return Result(found.claim, found.n_seeds, reason=found.missing, basis=found.basis)
+        return found
     kinds, single = zip(*map(rules.answer_state, found.parts), strict=True)
     p = _holm_of_distinct(single, found) if found.same else holm(single)
     tests = len(found.parts)
     parts = tuple(
         replace(
             _with_seeds(part, tests, 2),
-            state=kind if not found.missing and corrected <= ALPHA else INCONCLUSIVE,
+            state=kind if not found.reason and corrected <= ALPHA else INCONCLUSIVE,
         )
         for part, kind, corrected in zip(found.parts, kinds, p, strict=True)
     )
     at = int(np.argmin(single))
-    return Result(
-        found.claim, found.n_seeds, parts[at].state,
-        found.missing or found.same, float(p[at]), parts[at], parts,
-        found.basis,
-    )  # fmt: skip
+    state, reason = parts[at].state, found.reason or found.same
+    return replace(
+        found, state=state, reason=reason, p=float(p[at]), decisive=parts[at], parts=parts
+    )
 
 
-def _holm_of_distinct(p: Sequence[float], found: Finding) -> np.ndarray:
+def _holm_of_distinct(p: Sequence[float], found: Result) -> np.ndarray:
     """Holm's correction where some arms are one: parts that compare the same runs are one test, and
     those that compare a run with itself are none.
     """

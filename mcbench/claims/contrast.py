@@ -11,9 +11,10 @@ measure's, ``end(duo, of="eval/single")``.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -153,18 +154,17 @@ def _name(node: ast.expr) -> str:
     return ast.unparse(node).replace(" ", "")
 
 
-@dataclass(frozen=True)
-class Measure:
+class Measure(NamedTuple):
     """What a contrast is taken of: a logged ``column``, or without one held-out pass@1.
 
     ``views`` are which pass@1: ``one``; at ``both`` lengths; or ``all``, with what stands beside
-    these. ``of`` are arguments for :meth:`mcbench.claims.evidence.Evidence.accuracy`.
+    these. ``of`` is what of a :class:`mcbench.claims.evidence.View` is not as usual.
     """
 
     unit: str = POINTS
     column: str = ""
     views: str = "one"
-    of: tuple[tuple[str, Any], ...] = ()
+    of: Mapping[str, Any] = MappingProxyType({})
 
 
 DIVERSITY = "diversity"
@@ -173,14 +173,11 @@ MEASURES: Mapping[str, Measure] = {
     "pass@1": Measure(views="all"),
     "pass@1 at both lengths": Measure(views="both"),
     "pass@1 at the training length": Measure(),
-    "pass@1 at the longest length": Measure(of=(("longest", True),)),
-    **{
-        f"pass@1 on {level} problems": Measure(of=(("difficulty", level),))
-        for level in curves.LEVELS
-    },
-    "problems solved by any attempt": Measure(views="both", of=(("solved", True),)),
-    "bugs fixed": Measure(of=(("kind", "fix"),)),
-    "bugs shown by a test": Measure(of=(("kind", "write"),)),
+    "pass@1 at the longest length": Measure(of={"longest": True}),
+    **{f"pass@1 on {level} problems": Measure(of={"difficulty": level}) for level in curves.LEVELS},
+    "problems solved by any attempt": Measure(views="both", of={"solved": True}),
+    "bugs fixed": Measure(of={"kind": "fix"}),
+    "bugs shown by a test": Measure(of={"kind": "write"}),
     DIVERSITY: Measure(),
     "unique programs": Measure(PROGRAMS, curves.UNIQUE),
     "Distinct-4 of the first tokens": Measure(DISTINCT, curves.HEAD_DIVERSITY),
@@ -234,6 +231,10 @@ class Contrast:
         return parse(self.formula)
 
     @property
+    def _said(self) -> str:
+        return self.name or f"{self.measure}: {self.formula}"
+
+    @property
     def _measure(self) -> Measure:
         return MEASURES.get(self.measure, Measure(POINTS, self.measure))
 
@@ -246,41 +247,54 @@ class Contrast:
     def parts(self, evidence: Evidence) -> list[Part]:
         """What runs say of it.
 
+        Of pass@1 by all views those at the training length and at the longest decide; beside them
+        stand induced problems, the lower temperature, and the area under the curve. A statement on
+        the course of a curve rests on every evaluation, and nothing stands beside it.
+
         Raises:
             UserError: runs lack what it is measured by.
         """
-        name = self.name or f"{self.measure}: {self.formula}"
         measure = self._measure
         if self.measure == DIVERSITY:
             names = ("unique programs", "Distinct-4 of the first tokens", "Distinct-4")
-            return [self._diversity(evidence, name, one) for one in names]
-        if measure.column:
-            return [self._logged(evidence, name, measure)]
+            return [self._diversity(evidence, one) for one in names]
         if measure.views == "one":
-            return [self._part(name, POINTS, partial(evidence.accuracy, **dict(measure.of)))]
-        return self._accuracy(evidence, name, measure)
+            return [self._part(evidence, measure)]
+        course = any(one.statistic not in ENDS for one in self.parsed.terms)
+        made = []
+        for at, view, beside in evidence.views:
+            if beside and (course or measure.views == "both"):
+                continue
+            there = measure._replace(of={"shape": course, **view, **measure.of})
+            made.append(self._part(evidence, there, at, beside))
+            if measure.views == "all" and not (beside or course):
+                made.append(self._part(evidence, there, f"{at}, area", True, st.area_under_curve))
+        return sorted(made, key=lambda one: one.beside)
 
     def _part(
         self,
-        name: str,
-        unit: str,
-        read: Callable[..., Series],
+        evidence: Evidence,
+        measure: Measure,
+        at: str = "",
         beside: bool = False,
-        instead_of_end: Statistic = st.last_window,
+        end: Statistic = st.last_window,
     ) -> Part:
-        """One number; ``read`` gives the curve of an arm, or of one of its columns."""
+        """One number; ``at`` is added to its name, ``end`` stands in place of the last window."""
+
+        def curve(term: Term) -> Series:
+            if not measure.column:
+                return evidence.accuracy(term.arm, **measure.of)
+            series = evidence.logged(term.arm, term.of or measure.column)
+            return series.percent() if measure.unit in SHARES else series
+
         found = [
-            (
-                one.factor,
-                read(one.arm, column=one.of) if one.of else read(one.arm),
-                instead_of_end if one.statistic is st.last_window else one.statistic,
-            )
+            (one.factor, curve(one), end if one.statistic is st.last_window else one.statistic)
             for one in self.parsed.terms
         ]
         places = [series.x for _, series, statistic in found if statistic in PLACES]
         return part(
-            name,
-            UPDATES if places else unit,
+            self._said + at,
+            UPDATES if places else measure.unit,
             *found,
             constant=self.parsed.constant,
             resolution=max((float(np.diff(x).max()) for x in places), default=0.0),
@@ -288,37 +302,12 @@ class Contrast:
             beside="beside" in self.flags or beside,
         )
 
-    def _logged(
-        self, evidence: Evidence, name: str, measure: Measure, beside: bool = False
-    ) -> Part:
-        def read(arm: str, column: str = measure.column) -> Series:
-            series = evidence.logged(arm, column)
-            return series.percent() if measure.unit in SHARES else series
-
-        return self._part(name, measure.unit, read, beside)
-
-    def _diversity(self, evidence: Evidence, name: str, by: str) -> Part:
+    def _diversity(self, evidence: Evidence, by: str) -> Part:
         """By one measure, without a number where some run did not log it: the claim stays open."""
+        measure = MEASURES[by]
         beside = by == "Distinct-4"  # of whole responses: it falls with their length
         try:
-            return self._logged(evidence, f"{name}, {by}", MEASURES[by], beside)
+            return self._part(evidence, measure, f", {by}", beside)
         except NotLogged:
             nothing = Estimate(np.nan, len(evidence.seeds))
-            return Part(f"{name}, {by} (not logged)", nothing, MEASURES[by].unit, beside=beside)
-
-    def _accuracy(self, evidence: Evidence, name: str, measure: Measure) -> list[Part]:
-        """At the training length and at the longest, which decide; beside them on induced problems,
-        at the lower temperature, and by the area under the curve. A statement on the course of a
-        curve rests on every evaluation, and nothing stands beside it.
-        """
-        shape = any(one.statistic not in ENDS for one in self.parsed.terms)
-        made = []
-        for at, view, beside in evidence.views:
-            if beside and (shape or measure.views == "both"):
-                continue
-            read = partial(evidence.accuracy, shape=shape, **view, **dict(measure.of))
-            made.append(self._part(name + at, POINTS, read, beside))
-            if not beside and not shape and measure.views == "all":
-                area = st.area_under_curve
-                made.append(self._part(f"{name}{at}, area", POINTS, read, True, area))
-        return sorted(made, key=lambda one: one.beside)
+            return Part(f"{self._said}, {by} (not logged)", nothing, measure.unit, beside=beside)

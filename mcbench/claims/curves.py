@@ -5,6 +5,7 @@ Axis letters: N points of a curve, P problems.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -73,16 +74,6 @@ class RunCurves:
 
 def run_curves(record: RunRecord, columns: Collection[str] = ()) -> RunCurves:
     """The curves of a record, with further ``columns`` of it; what it does not hold stays empty."""
-    logged: dict[str, Points] = {}
-    told = {name for line in record.step_lines for name in line if name.startswith("task/")}
-    for column in (*LOGGED, *sorted(told.union(columns).difference(LOGGED))):
-        points = {
-            int(line["step"]): float(line[column])
-            for line in record.step_lines
-            if line.get(column) is not None
-        }
-        if points:
-            logged[column] = _in_order(points)
     rates, shapes = {}, {}
     features = features_of(record.config.test_set) if record.eval_lines else {}
     for how in {_how(line) for line in record.eval_lines}:
@@ -92,18 +83,25 @@ def run_curves(record: RunRecord, columns: Collection[str] = ()) -> RunCurves:
         rates[how] = _pass_rates(whole, features)
         if len(whole) < len(lines):
             shapes[how] = _pass_rates(lines, features)
-    return RunCurves(logged | _parts(record), rates, shapes)
+    return RunCurves(_logged(record, columns), rates, shapes)
 
 
-def _parts(record: RunRecord) -> dict[str, Points]:
-    """What evaluations of a task tell beside pass@1, as ``eval/NAME``; at the shortest length."""
+def _logged(record: RunRecord, columns: Collection[str]) -> dict[str, Points]:
+    """The columns of the steps; and what evaluations of a task tell beside pass@1, as
+    ``eval/NAME``, at the shortest length.
+    """
+    wanted = {*LOGGED, *columns}
+    found: dict[str, dict[int, float]] = defaultdict(dict)
+    for line in record.step_lines:
+        for name, value in line.items():
+            if value is not None and (name in wanted or name.startswith("task/")):
+                found[name][int(line["step"])] = float(value)
     lines = [line for line in record.eval_lines if line.get("parts")]
     shortest = min((int(line["max_completion_length"]) for line in lines), default=0)
-    found: dict[str, dict[int, float]] = {}
     for line in lines:
         if int(line["max_completion_length"]) == shortest:
             for name, value in line["parts"].items():
-                found.setdefault(f"eval/{name}", {})[int(line["step"])] = float(value)
+                found[f"eval/{name}"][int(line["step"])] = float(value)
     return {name: _in_order(points) for name, points in found.items()}
 
 
@@ -128,19 +126,14 @@ def _pass_rates(lines: Sequence[Mapping[str, Any]], features: Mapping[str, str])
         [100 * judged[step][one]["passes"] / judged[step][one]["attempts"] for one in problems]
         for step in steps
     ]
-    first = judged[steps[0]]
+    asked = [judged[steps[0]][one] for one in problems]
     return PassRates(
         np.array(steps, float),
         tuple(problems),
         np.array(values).reshape(len(steps), -1),
-        *(
-            tuple(map(str, labels))
-            for labels in (
-                [first[one].get("difficulty", "") for one in problems],
-                [first[one].get("kind", "") for one in problems],
-                [features.get(one, one) for one in problems],
-            )
-        ),
+        tuple(str(row.get("difficulty", "")) for row in asked),
+        tuple(str(row.get("kind", "")) for row in asked),
+        tuple(features.get(one, one) for one in problems),
     )
 
 
@@ -161,11 +154,11 @@ def features_of(test_set: str) -> Mapping[str, str]:
 
 def features_in(runs: Iterable[RunCurves]) -> int:
     """Of how many features the held-out problems of runs are; 0 where no two share one."""
-    asked = {(one.problems, one.clusters) for run in runs for one in run.rates.values()}
     of = {
         problem: cluster
-        for problems, clusters in asked
-        for problem, cluster in zip(problems, clusters, strict=False)
+        for run in runs
+        for rates in run.rates.values()
+        for problem, cluster in zip(rates.problems, rates.clusters, strict=False)
         if problem != cluster
     }
     features = len(set(of.values()))
@@ -194,11 +187,10 @@ def duplicates(arms: Mapping[str, Mapping[int, RunCurves]]) -> dict[str, str]:
 def _logged_alike(ours: RunCurves, other: RunCurves) -> bool:
     if not ours.logged or ours.logged.keys() != other.logged.keys():
         return False
+    pairs = [(ours.logged[name], other.logged[name]) for name in ours.logged]
     return all(
         np.array_equal(x, x_other) and np.allclose(y, y_other, RECORDED, 0.0, equal_nan=True)
-        for (x, y), (x_other, y_other) in (
-            (ours.logged[name], other.logged[name]) for name in ours.logged
-        )
+        for (x, y), (x_other, y_other) in pairs
     )
 
 

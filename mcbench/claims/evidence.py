@@ -5,16 +5,16 @@ Axis letters: S seeds, N points of a curve, P problems, R resampled problem sets
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mcbench.claims.curves import LENGTH, REWARD, PassRates, RunCurves
+from mcbench.claims.curves import PassRates, RunCurves
 from mcbench.claims.margins import MARGINS
-from mcbench.claims.measurements import Measurements, table_of
+from mcbench.claims.measurements import Measurements
 from mcbench.claims.statistics import (
     HELD_OUT,
     Estimate,
@@ -24,9 +24,6 @@ from mcbench.claims.statistics import (
     resample_problems,
 )
 from mcbench.errors import UserError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MIN_POINTS = 5  # of a curve; a trial of a few steps decides nothing
 
@@ -38,6 +35,10 @@ class Series:
     x: np.ndarray
     y: np.ndarray
     resampled: np.ndarray | None = None
+
+    def take(self, statistic: Statistic) -> np.ndarray:
+        """A statistic of every seed's curve."""
+        return statistic(self.x, self.y)
 
     def percent(self) -> Series:
         """Shares as percent."""
@@ -88,7 +89,7 @@ def part(
         resolution: the spacing of the values that a statistic can take, such as steps.
         threshold, beside: see :class:`Part`.
     """
-    values = constant + sum(factor * statistic(s.x, s.y) for factor, s, statistic in terms)
+    values = constant + sum(factor * series.take(statistic) for factor, series, statistic in terms)
     resampled = None
     if any(s.resampled is not None for _, s, _ in terms):
         resampled = constant + sum(
@@ -106,6 +107,25 @@ def part(
 def difference(name: str, unit: str, ours: Series, other: Series, statistic: Statistic) -> Part:
     """The part ``statistic`` of ours minus of the other."""
     return part(name, unit, (1.0, ours, statistic), (-1.0, other, statistic))
+
+
+class View(NamedTuple):
+    """Which held-out pass@1 is read.
+
+    Attributes:
+        longest: with responses of up to the longest evaluated length, not the training length.
+        cool: sampled at the lowest evaluated temperature, not the highest.
+        shape: at every evaluation, on the problems that all have; not only at those on all.
+        solved: the share of problems that any attempt solves, in place of pass@1.
+        difficulty, kind: of the problems that count; all where empty.
+    """
+
+    longest: bool = False
+    cool: bool = False
+    shape: bool = False
+    solved: bool = False
+    difficulty: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,14 +155,6 @@ class Evidence:
         rows = [row for row in self.measurements if row.get("experiment") == self.experiment]
         return tuple(sorted({int(row["seed"]) for row in rows if "seed" in row}))
 
-    def reward(self, arm: str) -> Series:
-        """Mean reward of a generation, in points (percent)."""
-        return self.logged(arm, REWARD).percent()
-
-    def length(self, arm: str) -> Series:
-        """Mean response length of a generation, in tokens."""
-        return self.logged(arm, LENGTH)
-
     def logged(self, arm: str, column: str) -> Series:
         """A column of the step records at the steps that all seeds have.
 
@@ -154,66 +166,39 @@ class Evidence:
             raise NotLogged(f"arm {arm} has runs that did not log {column}")
         return _aligned([run.logged[column] for run in runs], f"{column} of arm {arm}")
 
-    def accuracy(
-        self,
-        arm: str,
-        longest: bool = False,
-        cool: bool = False,
-        shape: bool = False,
-        solved: bool = False,
-        **kind: str,
-    ) -> Series:
+    def accuracy(self, arm: str, **how: Any) -> Series:
         """Held-out pass@1 in percent, with resampled problems: those that all runs of all arms were
-        evaluated on.
-
-        Args:
-            longest: with responses of up to the longest evaluated length, not the training length.
-            cool: sampled at the lowest evaluated temperature, not the highest.
-            shape: at every evaluation, on the problems that all have; not only at those on all.
-            solved: the share of problems that any attempt solves, in place of pass@1.
-            kind: ``difficulty`` or ``kind`` of the problems that count.
+        evaluated on; ``how`` is what a :class:`View` holds.
 
         Raises:
             UserError: a run has no such evaluations.
         """
-        key = (arm, longest, cool, shape, solved, *sorted(kind.items()))
+        key = arm, View(**how)
         if key not in self._accuracies:
-            self._accuracies[key] = self._accuracy(arm, longest, cool, shape, solved, kind)
+            self._accuracies[key] = self._accuracy(*key)
         return self._accuracies[key]
 
     @cached_property
-    def _accuracies(self) -> dict[Any, Series]:
+    def _accuracies(self) -> dict[tuple[str, View], Series]:
         return {}
 
-    @property
-    def on_problems(self) -> bool:
-        """Whether something rested on accuracy so far, and so on which problems were drawn."""
-        return bool(self._accuracies)
-
-    def _accuracy(
-        self,
-        arm: str,
-        longest: bool,
-        cool: bool,
-        shape: bool,
-        solved: bool,
-        kind: Mapping[str, str],
-    ) -> Series:
+    def _accuracy(self, arm: str, view: View) -> Series:
         rates = {
-            (name, seed): _chosen(self.arms[name][seed], longest, cool, shape)
+            (name, seed): _chosen(self.arms[name][seed], view)
             for name in self.arms
             for seed in self.seeds
         }
         known = [one for one in rates.values() if one is not None]
-        problems = _common_problems(known, kind) if len(known) == len(rates) else []
+        problems = _common_problems(known, view) if len(known) == len(rates) else []
         if not problems:
-            which = "".join(f" {value}" for value in kind.values())
+            which = "".join(f" {value}" for value in (view.difficulty, view.kind) if value)
             raise UserError(f"arm {arm} has runs without evaluations on common{which} problems")
         runs = [run for seed in self.seeds if (run := rates[arm, seed]) is not None]
         tables = [run.values[:, np.searchsorted(run.problems, problems)] for run in runs]
-        tables = [100.0 * (table > 0) for table in tables] if solved else tables
+        tables = [100.0 * (table > 0) for table in tables] if view.solved else tables
         curves = [(run.steps, table.mean(axis=1)) for run, table in zip(runs, tables, strict=True)]
-        evaluated = [_chosen(self.arms[arm][seed], longest, cool, True) for seed in self.seeds]
+        course = view._replace(shape=True)
+        evaluated = [_chosen(self.arms[arm][seed], course) for seed in self.seeds]
         steps = [one.steps for one in evaluated if one is not None]
         series = _aligned(curves, f"accuracy of arm {arm}", steps)
         shared = [t[np.isin(run.steps, series.x)] for run, t in zip(runs, tables, strict=True)]
@@ -237,8 +222,8 @@ class Evidence:
         temperature, at the training length and at the longest).
         """
         runs = [self.arms[arm][seed] for arm in self.arms for seed in self.seeds]
-        hows = [set(run.rates) for run in runs]
-        lengths, temperatures = (set.union(*({h[i] for h in one} for one in hows)) for i in (0, 1))
+        lengths = {length for run in runs for length, _ in run.rates}
+        temperatures = {temperature for run in runs for _, temperature in run.rates}
         kinds = {kind for run in runs for rates in run.rates.values() for kind in rates.kinds}
         long: list[tuple[str, dict[str, Any]]] = [("", {})]
         if len(lengths) > 1 and any(map(_longer_is_different, runs)):
@@ -254,14 +239,6 @@ class Evidence:
             for at, length in long
         ]
 
-    def table(self, kind: str) -> pd.DataFrame:
-        """Measurements of one kind.
-
-        Raises:
-            UserError: there are none.
-        """
-        return table_of(self.measurements, kind, self.experiment)
-
 
 INDUCED = "induced"
 
@@ -270,30 +247,32 @@ class NotLogged(UserError):
     """Runs lack a column."""
 
 
-def _chosen(run: RunCurves, longest: bool, cool: bool, shape: bool) -> PassRates | None:
+def _chosen(run: RunCurves, view: View) -> PassRates | None:
     """A run's pass rates at one length and temperature; None where there are none."""
     if not run.rates:
         return None
-    length = (max if longest else min)(length for length, _ in run.rates)
+    length = (max if view.longest else min)(length for length, _ in run.rates)
     temperatures = [temperature for at, temperature in run.rates if at == length]
-    how = length, (min if cool else max)(temperatures)
-    return run.shapes.get(how, run.rates[how]) if shape else run.rates[how]
+    how = length, (min if view.cool else max)(temperatures)
+    return run.shapes.get(how, run.rates[how]) if view.shape else run.rates[how]
 
 
 def _longer_is_different(run: RunCurves) -> bool:
     """Whether any rate at the longest length is not that at the shortest."""
-    short, long = (_chosen(run, longest, cool=False, shape=False) for longest in (False, True))
+    short, long = (_chosen(run, View(longest)) for longest in (False, True))
     return short is not None and long is not None and not np.array_equal(short.values, long.values)
 
 
-def _common_problems(rates: Collection[PassRates], wanted: Mapping[str, str]) -> list[str]:
-    """Problems that all runs were evaluated on; of one difficulty or kind, where that is given."""
-    shared = set.intersection(*(set(run.problems) for run in rates))
-    first = next(iter(rates))
-    for name, value in wanted.items():
-        labels = {"difficulty": first.difficulties, "kind": first.kinds}[name]
-        found = dict(zip(first.problems, labels, strict=True))
-        shared = {problem for problem in shared if found[problem] == value}
+def _common_problems(rates: Sequence[PassRates], view: View) -> list[str]:
+    """Problems that all runs were evaluated on; of one difficulty or kind, where that is asked."""
+    shared, first = set.intersection(*(set(run.problems) for run in rates)), rates[0]
+    for labels, wanted in (
+        (first.difficulties, view.difficulty),
+        (first.kinds, view.kind),
+    ):
+        if wanted:
+            found = dict(zip(first.problems, labels, strict=True))
+            shared = {problem for problem in shared if found[problem] == wanted}
     return sorted(shared)
 
 

@@ -13,11 +13,11 @@ import pandas as pd
 from scipy import stats
 
 from mcbench.claims.contrast import Contrast
-from mcbench.claims.curves import ALL_ENTROPY, CLIPPED, DIVERSITIES, REWARD
+from mcbench.claims.curves import ALL_ENTROPY, CLIPPED, DIVERSITY, REWARD
 from mcbench.claims.evidence import Evidence, Part, Series, difference
 from mcbench.claims.margins import CLIPPED as CLIPPED_TOKENS
 from mcbench.claims.margins import DISTINCT, DISTINCT_SLOPE, NATS, POINTS, RANK, TEMPERATURE
-from mcbench.claims.measurements import GRID, SUITE
+from mcbench.claims.measurements import GRID, SUITE, table_of
 from mcbench.claims.statistics import (
     Statistic,
     area_under_curve,
@@ -44,7 +44,7 @@ def _grids(evidence: Evidence, column: str) -> tuple[np.ndarray, np.ndarray, np.
     Raises:
         UserError: some seed lacks a checkpoint or temperature that another has.
     """
-    table = evidence.table(GRID)
+    table = table_of(evidence.measurements, GRID, evidence.experiment)
     wide = table.pivot_table(index=["seed", "step"], columns="temperature", values=column)
     seeds, steps = (sorted(set(wide.index.get_level_values(name))) for name in ("seed", "step"))
     full = wide.reindex(pd.MultiIndex.from_product([seeds, steps]))
@@ -92,9 +92,9 @@ def diversity_slope(evidence: Evidence) -> list[Part]:
 def low_start_fails(evidence: Evidence) -> list[Part]:
     """T4: the arms that start below what the others end with are chosen by the runs."""
     arms = list(evidence.arms)
-    diversity = {arm: evidence.logged(arm, "diversity/distinct_4") for arm in arms}
-    start = {arm: first_window(one.x, one.y).mean() for arm, one in diversity.items()}
-    end = {arm: last_window(one.x, one.y).mean() for arm, one in diversity.items()}
+    diversity = {arm: evidence.logged(arm, DIVERSITY) for arm in arms}
+    start = {arm: one.take(first_window).mean() for arm, one in diversity.items()}
+    end = {arm: one.take(last_window).mean() for arm, one in diversity.items()}
     target = {arm: np.mean([end[other] for other in arms if other != arm]) for arm in arms}
     low = ", ".join(arm for arm in arms if start[arm] < target[arm])
     if not low:
@@ -108,8 +108,7 @@ def low_start_fails(evidence: Evidence) -> list[Part]:
 def ramps_destabilise(evidence: Evidence) -> list[Part]:
     """T10: one distance a seed from the end of T = 1.8 all along."""
     arms = ("ramp_06_18", "step_06_18", "t_18")
-    series = [evidence.logged(arm, "diversity/distinct_4") for arm in arms]
-    ramp, step, hot = (last_window(one.x, one.y) for one in series)
+    ramp, step, hot = (evidence.logged(arm, DIVERSITY).take(last_window) for arm in arms)
     shift = estimate(np.abs(ramp - hot) - np.abs(step - hot))
     return [Part("shift of diversity, ramp minus jump", shift, DISTINCT)]
 
@@ -122,7 +121,7 @@ MIN_SOLUTIONS = 20
 
 def labelled_set(evidence: Evidence) -> list[Part]:
     """E1: solutions stand where seeds do."""
-    table = evidence.table(SUITE)
+    table = table_of(evidence.measurements, SUITE, evidence.experiment)
     judged = table.pivot_table(index=["case", "right"], columns="rules", values="accepted")
     for rules in RULES:
         if rules not in judged or judged[rules].isna().any():
@@ -151,17 +150,14 @@ def labelled_set(evidence: Evidence) -> list[Part]:
 def loss_before_fall(evidence: Evidence) -> list[Part]:
     """K2: diversity lost before and after the place at which the other seeds' pass@1 peaks."""
     (arm,) = evidence.arms
-    accuracy, diversity = (
-        evidence.accuracy(arm, shape=True),
-        evidence.logged(arm, "diversity/distinct_4"),
-    )
-    steps = accuracy.x[held_out_peak(accuracy.x, accuracy.y)]
-    smoothed = smooth(diversity.x, diversity.y)
+    accuracy, diversity = evidence.accuracy(arm, shape=True), evidence.logged(arm, DIVERSITY)
+    steps = accuracy.x[accuracy.take(held_out_peak)]
+    smoothed = diversity.take(smooth)
     at_peak = np.array(
         [np.interp(step, diversity.x, y) for step, y in zip(steps, smoothed, strict=True)]
     )
-    before = estimate(first_window(diversity.x, diversity.y) - at_peak, held_out=True)
-    after = estimate(at_peak - last_window(diversity.x, diversity.y), held_out=True)
+    before = estimate(diversity.take(first_window) - at_peak, held_out=True)
+    after = estimate(at_peak - diversity.take(last_window), held_out=True)
     return [
         Part("diversity lost before the peak of pass@1", before, DISTINCT),
         Part("diversity lost after it", after, DISTINCT),
@@ -193,16 +189,15 @@ def _loss_until(share: float, column: str) -> Statistic:
 
 def early_warning(evidence: Evidence) -> list[Part]:
     """Q3: of the loss of a measure so far with the drop of pass@1, one value a seed."""
-    accuracies = [evidence.accuracy(arm, shape=True) for arm in evidence.arms]
-    drops = np.stack([drop_from_peak(one.x, one.y) for one in accuracies])
+    arms = list(evidence.arms)
+    drops = np.stack([evidence.accuracy(arm, shape=True).take(drop_from_peak) for arm in arms])
     found = []
     for share in SO_FAR:
-        for column in (*DIVERSITIES, ALL_ENTROPY):
+        for column, said in NAMES.items():
             loss = _loss_until(share, column)
-            series = [evidence.logged(arm, column) for arm in evidence.arms]
-            losses = np.stack([loss(one.x, one.y) for one in series])
+            losses = np.stack([evidence.logged(arm, column).take(loss) for arm in arms])
             values = np.array([_spearman(a, b) for a, b in zip(losses.T, drops.T, strict=True)])
-            name = f"{NAMES[column]} after {share:.0%} of training"
+            name = f"{said} after {share:.0%} of training"
             found.append(Part(name, estimate(values), RANK))
     return found
 
@@ -226,20 +221,23 @@ def _clipped(evidence: Evidence, arm: str) -> tuple[Series, Series]:
 
 def off_policy(evidence: Evidence) -> list[Part]:
     """Q8: from each batch size to the next."""
-    sizes = list(evidence.arms)
-    every, last = (dict(zip(sizes, found, strict=True)) for found in zip(
-        *(_clipped(evidence, arm) for arm in sizes), strict=True))  # fmt: skip
-    entropy = {arm: evidence.logged(arm, ALL_ENTROPY) for arm in sizes}
+    curves = {
+        arm: (*_clipped(evidence, arm), evidence.logged(arm, ALL_ENTROPY)) for arm in evidence.arms
+    }
+    last_clipped = "tokens clipped in the last update of a generation"
     return [
-        difference(f"{name}, {arm} to {larger}", unit, series[larger], series[arm], statistic)
-        for name, unit, series, statistic in (
-            ("tokens clipped", CLIPPED_TOKENS, every, area_under_curve),
-            ("tokens clipped in the last update of a generation", CLIPPED_TOKENS, last,
-             area_under_curve),
-            ("entropy at the end", NATS, entropy, last_window),
+        difference(
+            f"{name}, {arm} to {larger}", unit, curves[larger][place], curves[arm][place], statistic
         )
-        for arm, larger in pairwise(sizes)
-    ]  # fmt: skip
+        for place, (name, unit, statistic) in enumerate(
+            [
+                ("tokens clipped", CLIPPED_TOKENS, area_under_curve),
+                (last_clipped, CLIPPED_TOKENS, area_under_curve),
+                ("entropy at the end", NATS, last_window),
+            ]
+        )
+        for arm, larger in pairwise(evidence.arms)
+    ]
 
 
 PARTS: Mapping[str, Callable[[Evidence], list[Part]]] = {

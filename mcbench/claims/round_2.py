@@ -33,9 +33,11 @@ from mcbench.claims.margins import MARGINS, POINTS
 from mcbench.claims.rules import (
     ALPHA,
     INCONCLUSIVE,
+    NO_EFFECT,
     NOT_TESTABLE_HERE,
     REFUTED,
     SUPPORTED,
+    part_state,
     second_state,
 )
 from mcbench.claims.statistics import Estimate, Statistic, holm
@@ -180,13 +182,10 @@ def widened(found: Estimate) -> Estimate:
 
 def decided(found: Estimate, predicts: str, margin: float) -> tuple[str, float]:
     """The state of one hypothesis and its two-sided p-value, before any correction."""
-    inside, apart = found.p_inside(margin), min(1.0, 2 * min(found.p_above, found.p_below))
-    p = min(inside, apart)
-    if inside <= ALPHA:  # as in round 1, whatever side of 0 it is on
-        return REFUTED, p
-    if found.low > 0 or (predicts == APART and found.high < 0):
-        return SUPPORTED, p
-    return (REFUTED if found.high < 0 else INCONCLUSIVE), p
+    # Inside the margin counts first, as in round 1, whatever side of 0 it is on.
+    state = part_state(found, margin, below=SUPPORTED if predicts == APART else REFUTED)
+    p = min(found.p_inside(margin), found.p_apart)
+    return (REFUTED if state == NO_EFFECT else state), p
 
 
 def outcome(hypothesis: Hypothesis, curves: Curves) -> Outcome:

@@ -90,9 +90,8 @@ def answer_state(part: Part) -> tuple[str, float]:
     """The state of a part where no direction is predicted, before any correction, and its p-value:
     two-sided unless the state is no effect.
     """
-    state, p = part_state(part.estimate, part.margin, HIGHER, LOWER), p_values(part)
-    sided = min(1.0, 2 * min(p[SUPPORTED], p[CONTRADICTED]))
-    return state, p[NO_EFFECT] if state == NO_EFFECT else sided
+    state = part_state(part.estimate, part.margin, HIGHER, LOWER)
+    return state, p_values(part)[NO_EFFECT] if state == NO_EFFECT else part.estimate.p_apart
 
 
 def claim_p(state: str, parts: Sequence[Part]) -> float:

@@ -257,6 +257,11 @@ class Estimate:
         """One-sided p-value of "not less than 0" (small: the effect is negative)."""
         return self._below(self.value)
 
+    @property
+    def p_apart(self) -> float:
+        """Two-sided p-value of "equal to 0"."""
+        return min(1.0, 2 * min(self.p_above, self.p_below))
+
     def p_inside(self, margin: float) -> float:
         """p-value of "at least ``margin`` away from 0": the larger of two one-sided tests.
 

@@ -68,13 +68,10 @@ def nano() -> None:
 @click.option("--steps", type=int, help="Optimizer steps (default: the model's own).")
 def build(name: str, output: str | None, seed: int, steps: int | None) -> None:
     """Train a nano base model on CPU."""
-    from mcbench.errors import unknown
-    from mcbench.worlds.nano import MODEL_NAMES
+    from mcbench.worlds.nano import check_name
 
-    if name not in MODEL_NAMES:
-        raise unknown("nano model", name, MODEL_NAMES)
-    from mcbench.worlds.build import BUILDS
+    check_name(name)  # before anything is loaded
     from mcbench.worlds.build import build as build_model
 
     folder = Path(output or Path("build", name))
-    print(f"model: {build_model(name, folder, seed=seed, steps=steps, builds=BUILDS)}")
+    print(f"model: {build_model(name, folder, seed=seed, steps=steps)}")

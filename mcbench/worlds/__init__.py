@@ -20,11 +20,8 @@ from mcbench.worlds import code, dense, repair, search, self_play, tab, traces, 
 from mcbench.worlds.base import TESTS, Judged, Task
 from mcbench.worlds.reward import TaskReward, means
 
-_ALL = (
-    *(code.TASK, dense.TASK, repair.TASK, self_play.TASK, traces.TASK, turns.TASK),
-    *(search.TASK, tab.TASK),
-)
-TASKS = {one.name: one for one in _ALL}
+_MODULES = (code, dense, repair, self_play, traces, turns, search, tab)
+TASKS: dict[str, Task] = {one.TASK.name: one.TASK for one in _MODULES}
 TASK_SETS = {name: task for task in TASKS.values() for name in task.sets}
 
 

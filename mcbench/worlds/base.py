@@ -11,7 +11,7 @@ from mcbench.data.schema import Problem
 from mcbench.errors import unknown
 from mcbench.evaluator import Submission
 from mcbench.evaluator.submission import Result
-from mcbench.worlds.multi_turn import Environment, Step
+from mcbench.worlds.multi_turn import Environment
 
 TESTS = "tests"
 """The reward that every task has first: what its metric says, as a number."""
@@ -127,13 +127,16 @@ def run_submissions(given: Sequence[Submission | None], evaluator: Any) -> list[
     return [None if one is None else next(results) for one in given]
 
 
-def alone(
+def judged_alone(
     environment: Environment, problems: Sequence[Problem], responses: Sequence[str]
-) -> list[Step]:
+) -> list[Judged]:
     """What comes of each response as an episode of one turn."""
     environment.reset(problems)
     steps = environment.step(dict(enumerate(responses)), ())
-    return [steps[i] for i in range(len(responses))]
+    return [
+        Judged(one.reward, one.passed, one.parts, "" if one.passed else one.verdict.split(",")[-1])
+        for one in map(steps.__getitem__, range(len(responses)))
+    ]
 
 
 def outcome(result: Result) -> tuple[bool | None, str]:

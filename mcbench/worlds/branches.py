@@ -19,7 +19,7 @@ from functools import cache
 
 from mcbench.data.schema import Problem
 from mcbench.worlds import described
-from mcbench.worlds.described import OPS, Step, draw_step
+from mcbench.worlds.described import OPS, READ, Step, draw_step
 from mcbench.worlds.problems import Split, execute, split_of, test_of
 from mcbench.worlds.words import FENCE_CLOSE, FENCE_OPEN
 
@@ -35,7 +35,6 @@ CONDITIONS = (
     ("the sum is above 50", "sum(a) > 50"),
 )
 HEAD = "Read integers on one line.\nIf "
-READ = "a = list(map(int, input().split()))\n"
 INDENT = "    "
 WRONG, CRASH, BREAK = 0.08, 0.05, 0.03
 """Of a line of a demonstration: another step, a runtime error, no Python."""
@@ -71,9 +70,8 @@ def lines(task: Branching) -> list[str]:
     """The lines of the right program."""
     where, steps, final = task
     taken, other, *after = [described.step_line(step) for step in steps]
-    result = described.FINALS[final].code
     branch = [f"if {CONDITIONS[where][1]}:\n", INDENT + taken, "else:\n", INDENT + other]
-    return [READ, *branch, *after, f"print({'*a' if result == 'a' else result})\n"]
+    return [READ, *branch, *after, f"print({described.shown(final)})\n"]
 
 
 def _tests(task: Branching, rng: random.Random) -> list[str] | None:
@@ -103,8 +101,9 @@ def problem(task: Branching, inputs: list[str], kind: str) -> Problem:
     """The problem with its tests and, of the other kinds, the lines that are given."""
     code, source = lines(task), "".join(lines(task))
     given = "".join(code[: KINDS[kind]])
+    number = random.Random(source).getrandbits(40)  # the same on every machine
     return Problem(
-        id=f"{NAME}/{kind}/{hash_of(source):x}",
+        id=f"{NAME}/{kind}/{number:x}",
         statement=statement(task) + given,
         form="stdin",
         tests=tuple(test_of(source, "stdin", text) for text in inputs),
@@ -115,11 +114,6 @@ def problem(task: Branching, inputs: list[str], kind: str) -> Problem:
         time_limit_s=LIMIT_S,
         metadata={"given": given},
     )
-
-
-def hash_of(text: str) -> int:
-    """A number that is the same on every machine."""
-    return random.Random(text).getrandbits(40)
 
 
 @cache

@@ -7,17 +7,17 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from mcbench.errors import unknown
-from mcbench.worlds import branches, repair, search, self_play, tab, traces, turns
+from mcbench.worlds import nano
 from mcbench.worlds.corpus import LOOPING, MODERN, OLD, Style, demonstrations
-from mcbench.worlds.nano import model_path
 from mcbench.worlds.tokenizer import load_tokenizer
 
 IGNORE = -100
@@ -34,11 +34,11 @@ class Build:
     another nano model.
     """
 
-    hidden: int
-    layers: int
-    intermediate: int
-    style: Style | None
-    steps: int
+    hidden: int = 128
+    layers: int = 3
+    intermediate: int = 352
+    style: Style | None = None
+    steps: int = 2000
     corpus: Callable[[int], Iterator[tuple[str, str]]] | None = None
     phrases: tuple[str, ...] = ()
     start: str = ""
@@ -48,40 +48,22 @@ class Build:
     weight_decay: float = 0.1
 
 
-_FROM_S2: dict[str, Any] = {
-    "hidden": 128,
-    "layers": 3,
-    "intermediate": 352,
-    "style": None,
-    "start": "nano-s2",
-    "steps": 220,
-    "batch_tokens": 2048,
-    "lr": 4e-3,
-}
-_LONGER = {**_FROM_S2, "steps": 800}
-BUILDS = {
-    "nano-s": Build(hidden=128, layers=3, intermediate=352, style=MODERN, steps=2000),
-    "nano-s2": Build(hidden=128, layers=3, intermediate=352, style=LOOPING, steps=2000),
-    "nano-m": Build(hidden=192, layers=4, intermediate=528, style=MODERN, steps=2000),
-    "nano-old": Build(hidden=128, layers=3, intermediate=352, style=OLD, steps=1000),
-    "nano-branches": Build(
-        **{**_FROM_S2, "steps": 150}, corpus=branches.demonstrations, phrases=branches.PHRASES
-    ),
-    "nano-repair": Build(**_FROM_S2, corpus=repair.demonstrations, phrases=repair.PHRASES),
-    "nano-self-play": Build(**_FROM_S2, corpus=self_play.demonstrations, phrases=self_play.PHRASES),
-    "nano-traced": Build(**_LONGER, corpus=traces.demonstrations, phrases=traces.PHRASES),
-    "nano-untraced": Build(**_LONGER, corpus=traces.untraced, phrases=traces.PHRASES),
-    "nano-turns": Build(**_FROM_S2, corpus=turns.demonstrations),
-    "nano-search": Build(**_LONGER, corpus=search.demonstrations, phrases=search.PHRASES),
-    "nano-tab": Build(
-        hidden=64,
-        layers=2,
-        intermediate=176,
-        style=None,
-        steps=500,
-        corpus=tab.demonstrations,
-    ),
-}
+STYLES = {"modern": MODERN, "looping": LOOPING, "old": OLD}
+SHORT = {"batch_tokens": 2048, "lr": 4e-3}
+"""Of models that start from another."""
+
+
+def _build(row: Mapping[str, Any]) -> Build:
+    """A row of ``builds.toml``, with what it names."""
+    about = {**(SHORT if "start" in row else {}), **row}
+    if "style" in about:
+        return Build(**{**about, "style": STYLES[about["style"]]})
+    task = import_module(f"mcbench.worlds.{about.pop('task')}")
+    corpus = getattr(task, about.pop("corpus", "demonstrations"))
+    return Build(**about, corpus=corpus, phrases=getattr(task, "PHRASES", ()))
+
+
+BUILDS = {name: _build(row) for name, row in nano.BUILDS.items()}
 
 
 def new_model(build: Build) -> Qwen3ForCausalLM:
@@ -105,7 +87,7 @@ def new_model(build: Build) -> Qwen3ForCausalLM:
     )
     model = Qwen3ForCausalLM(config)
     if build.start:
-        known = Qwen3ForCausalLM.from_pretrained(model_path(build.start), dtype=torch.float32)
+        known = Qwen3ForCausalLM.from_pretrained(nano.model_path(build.start), dtype=torch.float32)
         weights = known.state_dict()
         rows = len(load_tokenizer())  # what comes after is padding there, and phrases here
         for name in ("model.embed_tokens.weight", "lm_head.weight"):
@@ -141,13 +123,9 @@ def batches(build: Build, seed: int) -> Iterator[tuple[torch.Tensor, torch.Tenso
                 groups.append([])
             groups[-1].append(pair)
         for index in torch.randperm(len(groups), generator=generator).tolist():
-            width = max(len(p) + len(r) for p, r in groups[index])
-            ids = torch.full((len(groups[index]), width), pad)
-            labels = torch.full_like(ids, IGNORE)
-            for row, (p, r) in enumerate(groups[index]):
-                ids[row, : len(p) + len(r)] = torch.tensor(p + r)
-                labels[row, len(p) : len(p) + len(r)] = torch.tensor(r)
-            yield ids, labels
+            ids = [torch.tensor(p + r) for p, r in groups[index]]
+            labels = [torch.tensor([IGNORE] * len(p) + r) for p, r in groups[index]]
+            yield pad_sequence(ids, True, pad), pad_sequence(labels, True, IGNORE)
 
 
 def build(
@@ -156,16 +134,14 @@ def build(
     seed: int = 0,
     steps: int | None = None,
     progress: Callable[[str], None] = print,
-    builds: Mapping[str, Build] = BUILDS,
 ) -> Path:
     """Train the base model ``name`` and save it under ``out``; the same seed gives the same model.
 
     Raises:
         UserError: an unknown model name.
     """
-    if name not in builds:
-        raise unknown("nano model", name, builds)
-    spec = builds[name]
+    nano.check_name(name)
+    spec = BUILDS[name]
     total = spec.steps if steps is None else steps
     torch.manual_seed(seed)
     torch.set_num_threads(1)  # sums in one order, however many cores there are

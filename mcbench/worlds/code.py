@@ -9,9 +9,8 @@ from mcbench.data.schema import Problem
 from mcbench.worlds.base import TESTS, Task
 from mcbench.worlds.easy import load_easy
 from mcbench.worlds.formats import load_formats
-from mcbench.worlds.graded import load_graded, load_solvable
+from mcbench.worlds.graded import load_graded, load_saturated, load_solvable
 from mcbench.worlds.problems import load_balanced, load_split
-from mcbench.worlds.saturated import load_saturated
 
 _SETS: dict[str, Callable[[], tuple[Problem, ...]]] = {
     "nano:train": partial(load_split, "train"),

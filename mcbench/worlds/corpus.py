@@ -105,9 +105,7 @@ def described_response(rng: random.Random, problem: described.Described, style: 
     planned = rng.random() < style.plan
     text = ""
     if planned:
-        names = [
-            f" {described.OPS[op].name}" + ("" if k is None else f" {k}") for op, k in problem.steps
-        ]
+        names = map(described.step_name, problem.steps)
         text = "plan:" + ",".join([*names, f" {described.FINALS[problem.final].name}"]) + "\n"
     slip = style.slip_planned if planned else style.slip_unplanned
     steps = tuple(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from mcbench.data.schema import Difficulty, Form
 
 MAX_DEPTH = 6
 INDENT = "        "
+READ = "a = list(map(int, input().split()))\n"
 
 
 @dataclass(frozen=True)
@@ -18,40 +21,32 @@ class Op:
     name: str
     wordings: tuple[str, ...]
     code: str
-    constants: tuple[int, ...] = ()
+    constants: Sequence[int] = ()
 
 
 OPS = (
+    Op("add", ("add {k} to each", "increase all by {k}"), "[v + {k} for v in a]", range(1, 10)),
+    Op("times", ("multiply each by {k}", "scale all by {k}"), "[v * {k} for v in a]", range(2, 6)),
     Op(
-        "add",
-        ("add {k} to each", "increase all by {k}"),
-        "[v + {k} for v in a]",
-        tuple(range(1, 10)),
-    ),
-    Op("times", ("multiply each by {k}", "scale all by {k}"), "[v * {k} for v in a]", (2, 3, 4, 5)),
-    Op(
-        "less",
-        ("subtract {k} from each", "lower all by {k}"),
-        "[v - {k} for v in a]",
-        tuple(range(1, 10)),
+        "less", ("subtract {k} from each", "lower all by {k}"), "[v - {k} for v in a]", range(1, 10)
     ),
     Op(
         "mod",
         ("take each modulo {k}", "reduce all modulo {k}"),
         "[v % {k} for v in a]",
-        tuple(range(3, 10)),
+        range(3, 10),
     ),
     Op(
         "above",
         ("keep values above {k}", "drop values up to {k}"),
         "[v for v in a if v > {k}]",
-        tuple(range(2, 10)),
+        range(2, 10),
     ),
     Op(
         "below",
         ("keep values below {k}", "drop values from {k} on"),
         "[v for v in a if v < {k}]",
-        tuple(range(8, 18)),
+        range(8, 18),
     ),
     Op("even", ("keep even values", "drop odd values"), "[v for v in a if v % 2 == 0]"),
     Op("odd", ("keep odd values", "drop even values"), "[v for v in a if v % 2 == 1]"),
@@ -77,6 +72,13 @@ Step = tuple[int, int | None]
 """(index into ``OPS``, constant or None)."""
 
 
+HEADS = {
+    "stdin": "Read integers on one line.",
+    "call": "Complete class Solution: solve(self, a) for a list a.",
+}
+"""How a statement begins, by form."""
+
+
 @dataclass(frozen=True)
 class Described:
     """A pipeline: the steps, then what is output (index into ``FINALS``)."""
@@ -85,6 +87,7 @@ class Described:
     final: int
     form: Form
     wording: tuple[int, ...]
+    kind: ClassVar = "described"
 
     @property
     def difficulty(self) -> Difficulty:
@@ -97,16 +100,18 @@ class Described:
         return "described:" + ",".join([*names, FINALS[self.final].name])
 
     def statement(self) -> str:
-        head = {
-            "stdin": "Read integers on one line.",
-            "call": "Complete class Solution: solve(self, a) for a list a.",
-        }[self.form]
         texts = [
             OPS[op].wordings[w].format(k=k)
             for (op, k), w in zip(self.steps, self.wording, strict=False)
         ]
         texts.append(FINALS[self.final].wordings[self.wording[-1]])
-        return f"{head}\nSteps: " + "; ".join(texts) + ".\nAnswer:\n"
+        return f"{HEADS[self.form]}\nSteps: " + "; ".join(texts) + ".\nAnswer:\n"
+
+
+def step_name(step: Step) -> str:
+    """A step as plans and thoughts name it, after a space."""
+    op, k = step
+    return f" {OPS[op].name}" + ("" if k is None else f" {k}")
 
 
 def step_line(step: Step) -> str:
@@ -114,16 +119,19 @@ def step_line(step: Step) -> str:
     return f"a = {OPS[op].code.format(k=k)}\n"
 
 
+def shown(final: int) -> str:
+    """What is printed of a result: a list as its values, separated by spaces."""
+    result = FINALS[final].code
+    return "*a" if result == "a" else result
+
+
 def program(steps: tuple[Step, ...], final: int, form: Form) -> str:
     """The program text of a pipeline."""
-    lines = [step_line(step) for step in steps]
-    result = FINALS[final].code
+    lines = map(step_line, steps)
     if form == "stdin":
-        # a list is printed as its values, separated by spaces
-        shown = "*a" if result == "a" else result
-        return "a = list(map(int, input().split()))\n" + "".join(lines) + f"print({shown})\n"
+        return READ + "".join(lines) + f"print({shown(final)})\n"
     head = "class Solution:\n    def solve(self, a):\n"
-    return head + "".join(INDENT + line for line in lines) + f"{INDENT}return {result}\n"
+    return head + "".join(INDENT + line for line in [*lines, f"return {FINALS[final].code}\n"])
 
 
 def draw_step(rng: random.Random) -> Step:

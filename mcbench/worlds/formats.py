@@ -75,24 +75,20 @@ def _rewritten(test: dict[str, Any], form: Format) -> dict[str, Any]:
     return {**test, "expected": write_list(expected, "\n" if form == "lines" else "  ")}
 
 
+def _with_format(problem: Problem) -> Problem:
+    form, tests = format_of(problem), problem.tests
+    return replace(
+        problem,
+        id=problem.id.replace("nano/", "nano-formats/", 1),
+        tests=tests if form == "plain" else tuple(_rewritten(test, form) for test in tests),
+        source="nano-formats",
+        metadata={**problem.metadata, "format": form},
+    )
+
+
 def with_formats(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     """The same problems, with ids of their own and some expected outputs written in another way."""
-    rewritten = []
-    for problem in problems:
-        form = format_of(problem)
-        tests = problem.tests
-        if form != "plain":
-            tests = tuple(_rewritten(test, form) for test in tests)
-        rewritten.append(
-            replace(
-                problem,
-                id=problem.id.replace("nano/", "nano-formats/", 1),
-                tests=tests,
-                source="nano-formats",
-                metadata={**problem.metadata, "format": form},
-            )
-        )
-    return tuple(rewritten)
+    return tuple(map(_with_format, problems))
 
 
 @cache

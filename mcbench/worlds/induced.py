@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
 from mcbench.data.schema import Difficulty, Form
 
@@ -22,31 +23,30 @@ N_EXAMPLES = 4
 
 @dataclass(frozen=True)
 class Feature:
-    """One hypothesis: an expression in ``x`` to which a constant is added."""
+    """One hypothesis: an expression in ``x`` to which a constant is added, and its function."""
 
     expr: str
-    fn: Callable[[int], int]
     difficulty: Difficulty
+    fn: Callable[[int], int]
 
 
-FEATURES = (
-    Feature("x", lambda x: x, "easy"),
-    Feature("2 * x", lambda x: 2 * x, "easy"),
-    Feature("3 * x", lambda x: 3 * x, "easy"),
-    Feature("x * x", lambda x: x * x, "easy"),
-    Feature("4 * x", lambda x: 4 * x, "medium"),
-    Feature("5 * x", lambda x: 5 * x, "medium"),
-    Feature("x // 2", lambda x: x // 2, "medium"),
-    Feature("x % 3", lambda x: x % 3, "medium"),
-    Feature("x % 4", lambda x: x % 4, "medium"),
-    Feature("(x ^ 5)", lambda x: x ^ 5, "hard"),
-    Feature("(x ^ 3)", lambda x: x ^ 3, "hard"),
-    Feature("(x & 6)", lambda x: x & 6, "hard"),
-    Feature("x * (9 - x)", lambda x: x * (9 - x), "hard"),
-    Feature("abs(x - 5)", lambda x: abs(x - 5), "hard"),
-    Feature("x // 3", lambda x: x // 3, "hard"),
-    Feature("x % 5", lambda x: x % 5, "hard"),
+_EXPRESSIONS: dict[Difficulty, tuple[str, ...]] = {
+    "easy": ("x", "2 * x", "3 * x", "x * x"),
+    "medium": ("4 * x", "5 * x", "x // 2", "x % 3", "x % 4"),
+    "hard": ("(x ^ 5)", "(x ^ 3)", "(x & 6)", "x * (9 - x)", "abs(x - 5)", "x // 3", "x % 5"),
+}
+FEATURES = tuple(
+    Feature(expr, difficulty, eval(f"lambda x: {expr}"))
+    for difficulty, expressions in _EXPRESSIONS.items()
+    for expr in expressions
 )
+
+
+HEADS = {
+    "stdin": "Read an integer x and print y.",
+    "call": "Complete class Solution: solve(self, x) returns y.",
+}
+"""How a statement begins, by form."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ class Induced:
     k: int
     examples: tuple[tuple[int, int], ...]
     form: Form
+    kind: ClassVar = "induced"
 
     @property
     def difficulty(self) -> Difficulty:
@@ -75,11 +76,8 @@ class Induced:
         return f"induced:{FEATURES[self.feature].expr}+{self.k}"
 
     def statement(self) -> str:
-        head = {
-            "stdin": "Read an integer x and print y.",
-            "call": "Complete class Solution: solve(self, x) returns y.",
-        }[self.form]
-        return head + "".join(f"\nin {x} out {y}" for x, y in self.examples) + "\nAnswer:\n"
+        examples = "".join(f"\nin {x} out {y}" for x, y in self.examples)
+        return f"{HEADS[self.form]}{examples}\nAnswer:\n"
 
 
 @cache

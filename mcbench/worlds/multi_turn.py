@@ -57,7 +57,8 @@ class Environment(Protocol):
         """Act in the episodes that still play; those in ``last`` can answer no more."""
 
     def close(self) -> None:
-        """The episodes are over, or their ``reset`` failed."""
+        """The episodes are over, or their ``reset`` failed; nothing to do for most."""
+        return
 
 
 Sampled = tuple[list[int], list[float], list[float]]

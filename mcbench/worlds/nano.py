@@ -8,24 +8,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from mcbench.errors import UserError, unknown
+from mcbench.files import rows_beside
 
-MODEL_NAMES = (
-    "nano-s",
-    "nano-s2",
-    "nano-m",
-    "nano-old",
-    "nano-branches",
-    "nano-repair",
-    "nano-self-play",
-    "nano-traced",
-    "nano-untraced",
-    "nano-turns",
-    "nano-search",
-    "nano-tab",
-)
-"""Base models: two sizes of one generation, the smaller one again with more searches that loop
-(nano-s2), and an older generation with short outputs; then those of other tasks
-(:data:`mcbench.worlds.TASKS`)."""
+BUILDS = rows_beside(__file__, "builds.toml")
+"""How each base model is made, as :class:`mcbench.worlds.build.Build` has it."""
+MODEL_NAMES = tuple(BUILDS)
+
+
+def check_name(name: str) -> None:
+    """Refuse the name of no base model."""
+    if name not in BUILDS:
+        raise unknown("nano model", name, BUILDS)
 
 
 def model_path(name: str) -> Path:
@@ -34,8 +27,7 @@ def model_path(name: str) -> Path:
     Raises:
         UserError: an unknown name, or the model is not there (with the command that builds it).
     """
-    if name not in MODEL_NAMES:
-        raise unknown("nano model", name, MODEL_NAMES)
+    check_name(name)
     path = Path(__file__).parent / "models" / name
     if not (path / "model.safetensors").is_file():
         raise UserError(f"{path} holds no model; build it with: mcbench nano build {name}")

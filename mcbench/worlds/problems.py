@@ -12,7 +12,7 @@ import hashlib
 import io
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -113,16 +113,15 @@ def test_of(source: str, form: Form, value: Any) -> dict[str, Any]:
 def _problem(
     task: induced.Induced | described.Described, source: str, inputs: list[Any]
 ) -> Problem:
-    kind = "induced" if isinstance(task, induced.Induced) else "described"
     statement = task.statement()
     return Problem(
-        id=f"nano/{kind}/{name_of(statement)}",
+        id=f"nano/{task.kind}/{name_of(statement)}",
         statement=statement,
         form=task.form,
         tests=tuple(test_of(source, task.form, value) for value in inputs),
         difficulty=task.difficulty,
         fn_name="solve" if task.form == "call" else "",
-        kind=kind,
+        kind=task.kind,
         source="nano",
         references=(source,),
         metadata={"program": task.key},
@@ -222,18 +221,9 @@ def pipeline_named(name: str) -> tuple[tuple[described.Step, ...], int] | None:
     return tuple(found), finals.index(final)
 
 
-def _draw(
-    rng: random.Random, split: Split, programs: Sequence[tuple[int, int]]
-) -> induced.Induced | described.Described:
-    if rng.random() < INDUCED_SHARE:
-        return draw_induced(rng, programs, split)
-    return draw_described(rng, split)
-
-
-def _with_tests(task: induced.Induced | described.Described, rng: random.Random) -> Problem | None:
-    if isinstance(task, induced.Induced):
-        return induced_problem(task, rng)
-    return described_problem(task, rng)
+def _check_split(split: str) -> None:
+    if split not in SPLITS:
+        raise unknown("split", split, SPLITS)
 
 
 @cache
@@ -251,14 +241,12 @@ def load_split(split: Split, size: int | None = None, seed: int = 0) -> tuple[Pr
     Raises:
         UserError: an unknown split, or a size that is too small.
     """
-    if split not in SPLITS:
-        raise unknown("split", split, SPLITS)
+    _check_split(split)
     size = SIZES[split] if size is None else size
     if size < 12:
         raise UserError(f"a split of {size} problems is too small; at least 12 are needed")
     rng = random.Random(f"nano-{split}-{seed}")
-    levels = {"induced": DIFFICULTIES, "described": DIFFICULTIES}
-    return _filled(rng, split, induced_programs(split), _quota(size, levels), "difficulty")
+    return _filled(rng, split, induced_programs(split), size, ("difficulty", DIFFICULTIES))
 
 
 @cache
@@ -270,44 +258,44 @@ def load_balanced(split: Split) -> tuple[Problem, ...]:
     Raises:
         UserError: an unknown split.
     """
-    if split not in SPLITS:
-        raise unknown("split", split, SPLITS)
+    _check_split(split)
     rng = random.Random(f"nano-balanced-{split}")
-    levels = {"induced": range(len(induced.FEATURES)), "described": DIFFICULTIES}
-    quota = _quota(BALANCED_SIZES[split], levels)
-    return _filled(rng, split, balanced_programs(split), quota, "feature")
-
-
-Quota = dict[tuple[str, str, Any], int]
-"""Problems by kind, form and level (a difficulty, or the index of a feature)."""
+    level = ("feature", range(len(induced.FEATURES)))
+    return _filled(rng, split, balanced_programs(split), BALANCED_SIZES[split], level)
 
 
 def _filled(
-    rng: random.Random, split: Split, programs: Sequence[tuple[int, int]], quota: Quota, level: str
+    rng: random.Random,
+    split: Split,
+    programs: Sequence[tuple[int, int]],
+    size: int,
+    level: tuple[str, Sequence[Any]],
 ) -> tuple[Problem, ...]:
-    """Problems drawn until every cell of the quota is full; ``level`` is that of induced ones."""
-    seen: set[str] = set()
-    problems: list[Problem] = []
-    while any(quota.values()):
-        task = _draw(rng, split, programs)
-        cell: tuple[str, str, Any] = ("described", task.form, task.difficulty)
-        if isinstance(task, induced.Induced):
-            cell = ("induced", task.form, getattr(task, level))
-        if task.statement() in seen or not quota[cell]:
-            continue
-        if problem := _with_tests(task, rng):
-            quota[cell] -= 1
-            seen.add(problem.statement)
-            problems.append(problem)
-    return tuple(problems)
-
-
-def _quota(size: int, levels: Mapping[str, Sequence[Any]]) -> Quota:
-    """How many problems of each kind, form and level a set of ``size`` holds."""
-    quota: Quota = {}
+    """Problems drawn until there are enough of every kind, form and level; ``level`` is the
+    attribute of induced tasks whose values occur equally often, and these values.
+    """
+    levels = {"induced": level, "described": ("difficulty", DIFFICULTIES)}
     n_induced = round(size * INDUCED_SHARE)
+    missing: dict[tuple[str, str, Any], int] = {}
     for kind, n in (("induced", n_induced), ("described", size - n_induced)):
-        cells = [(form, level) for form in ("stdin", "call") for level in levels[kind]]
-        for i, (form, level) in enumerate(cells):
-            quota[kind, form, level] = n // len(cells) + (i < n % len(cells))
-    return quota
+        cells = [(kind, form, value) for form in ("stdin", "call") for value in levels[kind][1]]
+        missing |= {cell: n // len(cells) + (i < n % len(cells)) for i, cell in enumerate(cells)}
+    problems: dict[str, Problem] = {}
+    while any(missing.values()):
+        task: induced.Induced | described.Described = (
+            draw_induced(rng, programs, split)
+            if rng.random() < INDUCED_SHARE
+            else draw_described(rng, split)
+        )
+        cell = (task.kind, task.form, getattr(task, levels[task.kind][0]))
+        if task.statement() in problems or not missing[cell]:
+            continue
+        found = (
+            induced_problem(task, rng)
+            if isinstance(task, induced.Induced)
+            else described_problem(task, rng)
+        )
+        if found:
+            missing[cell] -= 1
+            problems[found.statement] = found
+    return tuple(problems.values())

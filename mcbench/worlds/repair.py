@@ -63,8 +63,9 @@ MAX_ANSWER = 4000
 MAX_VALUES = 12
 """Numbers in the input of a written test."""
 PATH = "main.py"
-FIX, WRITE = "fix", "write"
-TASKS_SAID = {FIX: "Fix the bug.", WRITE: "Write a test that fails."}
+FIX, WRITE, BREAK = "fix", "write", "break"
+SAID = {FIX: "Fix the bug.", WRITE: "Write a test that fails.", BREAK: "Break the code."}
+"""How a prompt begins, by role; the last is self-play's (:mod:`.self_play`)."""
 TAGS = ("<think>", "</think>", "<solution>", "</solution>")
 EDIT = re.compile(
     r"```.*?\n### (.*)\n<<<<<<< SEARCH\n([\s\S]*?)\n=======\n([\s\S]*?)\n>>>>>>> REPLACE\n```"
@@ -72,7 +73,7 @@ EDIT = re.compile(
 TEST = re.compile(r"<test>\nin((?: \d{1,6})+) out((?: -?\d{1,9})*)\n</test>\s*")
 OK, NO = " ok\n", " no\n"
 PHRASES = (
-    *(f"{said}\nSteps: " for said in TASKS_SAID.values()),
+    *(f"{SAID[role]}\nSteps: " for role in (FIX, WRITE)),
     *("\nCode:\n", "Answer:\n", "<think>\n", "</think>\n", "<solution>\n", "\n</solution>"),
     *(f"### {PATH}\n", "<<<<<<< SEARCH\n", "=======\n", ">>>>>>> REPLACE\n"),
     *("<test>\nin", "\n</test>", OK, NO),
@@ -87,19 +88,22 @@ class FormatError(Exception):
 # SWE-RL's reward ----------------------------------------------------------------------------------
 
 
+def _check_form(answer: str, tags: Sequence[str]) -> None:
+    if len(answer) > MAX_ANSWER:
+        raise FormatError("oversized")
+    if any(answer.count(tag) != 1 for tag in tags):
+        raise FormatError("tags")
+    if not answer.split(TAGS[0])[1].split(TAGS[1])[0].strip():
+        raise FormatError("no thought")
+
+
 def edits_of(answer: str) -> dict[str, list[tuple[str, str]]]:
     """The (search, replacement) pairs of an answer by path.
 
     Raises:
         FormatError: a tag does not occur exactly once, an empty thought, no edit.
     """
-    if len(answer) > MAX_ANSWER:
-        raise FormatError("oversized")
-    for tag in TAGS:
-        if answer.count(tag) != 1:
-            raise FormatError("tags")
-    if not answer.split(TAGS[0])[1].split(TAGS[1])[0].strip():
-        raise FormatError("no thought")
+    _check_form(answer, TAGS)
     found: dict[str, list[tuple[str, str]]] = {}
     for path, search, put in EDIT.findall(answer.split(TAGS[2])[1].split(TAGS[3])[0].strip()):
         found.setdefault(path, []).append((search, put))
@@ -177,14 +181,8 @@ def read(problem: Problem, text: str) -> Answer:
 
 
 def _written(text: str) -> StdioTest:
-    if len(text) > MAX_ANSWER:
-        raise FormatError("oversized")
-    if text.count("<think>") != 1 or text.count("</think>") != 1:
-        raise FormatError("tags")
-    thought, test = text.split("</think>")
-    if not thought.partition("<think>")[2].strip():
-        raise FormatError("no thought")
-    found = TEST.fullmatch(test.lstrip())
+    _check_form(text, TAGS[:2])
+    found = TEST.fullmatch(text.split(TAGS[1])[1].lstrip())
     if found is None:
         raise FormatError("no test")
     if len(found[1].split()) > MAX_VALUES:
@@ -245,12 +243,9 @@ def judge(
 
 def scores(before: Sequence[bool], after: Sequence[Sequence[bool]]) -> list[float]:
     """Kimi-Dev's score of every patch: which tests pass ``before`` any, and ``after`` each."""
-    failing, passing = before.count(False), before.count(True)
-    return [
-        sum(a for a, b in zip(row, before, strict=True) if not b) / max(1, failing)
-        + sum(a for a, b in zip(row, before, strict=True) if b) / max(1, passing)
-        for row in after
-    ]
+    passing, passed = np.array(before, bool), np.array(after, bool)
+    shares = [passed[:, which].sum(1) / max(1, which.sum()) for which in (~passing, passing)]
+    return list((shares[0] + shares[1]).tolist())
 
 
 def summary(
@@ -271,20 +266,19 @@ def summary(
         problem, answers = roles[FIX]
         tests = [one.test for one in roles[WRITE][1] if one.test is not None]
         programs = [problem.metadata["buggy"], *(one.program for one in answers if not one.error)]
-        places.append((len(programs), len(tests), len(answers)))
+        places.append((len(programs), len(problem.tests), len(answers)))
         for program in programs:
             hidden = problem.submission(program)
             runs.append(replace(hidden, tests=[*hidden.tests, *tests]))
     results = iter(evaluator.evaluate(runs) if runs else [])
     found = []
-    for n_programs, n_tests, n_answers in places:
-        verdicts = [next(results).verdicts for _ in range(n_programs)]
-        passes = [[one == "AC" for one in row] for row in verdicts]
-        right = [all(row[: len(row) - n_tests]) for row in passes][1:]
+    for n_programs, n_hidden, n_answers in places:
+        passes = [[one == "AC" for one in next(results).verdicts] for _ in range(n_programs)]
+        right = [all(row[:n_hidden]) for row in passes[1:]]
         if not right:
             found.append((0.0, 0.0, 0.0))
             continue
-        before, *after = ([*row[len(row) - n_tests :]] if n_tests else [] for row in passes)
+        before, *after = (row[n_hidden:] for row in passes)
         best = scores(before, after)
         chosen = right[best.index(max(best))]
         found.append((float(chosen), sum(right) / n_answers, float(any(right))))
@@ -321,21 +315,23 @@ def with_bug(rng: random.Random, task: described.Described) -> tuple[str, int]:
     return "\n".join(lines) + "\n", place
 
 
-def _agrees(program: str, test: dict[str, Any]) -> bool:
+def is_noticed(program: str, tests: Sequence[dict[str, Any]]) -> bool | None:
+    """Whether tests tell a mutant from the right program; None where it breaks off on one."""
     try:
-        return bool(execute(program, "stdin", test["stdin"]).split() == test["expected"].split())
+        outputs = [execute(program, "stdin", test["stdin"]).split() for test in tests]
     except Exception:  # a mutant may fail in any way
-        return False
+        return None
+    return outputs != [test["expected"].split() for test in tests]
 
 
-def drawn_bug(rng: random.Random, split: Split) -> tuple[described.Described, str, Problem] | None:
-    """A pipeline, its program with a bug, and its problem; None where its tests see no bug."""
+def drawn_bug(rng: random.Random, split: Split) -> tuple[Problem, str] | None:
+    """A pipeline's problem and its program with a bug; None where the tests see none."""
     task = draw_task(rng, split)
     buggy, _ = with_bug(rng, task)
     problem = described_problem(task, rng)
-    if problem is None or all(_agrees(buggy, test) for test in problem.tests):
+    if problem is None or is_noticed(buggy, problem.tests) is False:
         return None
-    return task, buggy, problem
+    return problem, buggy
 
 
 def prompt(statement: str, program: str, said: str) -> str:
@@ -343,6 +339,12 @@ def prompt(statement: str, program: str, said: str) -> str:
     _, _, steps = statement.partition("\nSteps: ")
     steps = re.split(r"\n(?:Answer|Code):\n", steps)[0]
     return f"{said}\nSteps: {steps}\nCode:\n### {PATH}\n{program}Answer:\n"
+
+
+def as_role(role: str, problem: Problem, program: str, **about: Any) -> Problem:
+    """The problem of a role, in which a program is shown; ``about`` is what else is its own."""
+    shown = prompt(problem.statement, program, SAID[role])
+    return replace(problem, statement=shown, kind=role, **about)
 
 
 @cache
@@ -361,24 +363,17 @@ def load(name: str) -> tuple[Problem, ...]:
         drawn = drawn_bug(rng, split)
         if drawn is None:
             continue
-        task, buggy, problem = drawn
-        if (said := prompt(task.statement(), buggy, TASKS_SAID[FIX])) in seen:
+        problem, buggy = drawn
+        if (shown := prompt(problem.statement, buggy, SAID[FIX])) in seen:
             continue
-        seen.add(said)
+        seen.add(shown)
         bug = f"{problem.id.rpartition('/')[2]}-{len(seen)}"
+        about = {**problem.metadata, "bug": bug, "buggy": buggy}
         for role in (FIX, WRITE) if kind == "repair" else (FIX,):
             name = f"repair/{role}/{bug}"
-            found.append(
-                replace(
-                    problem,
-                    id=name,
-                    pass_rate=0.0 if name in never else None,
-                    statement=prompt(task.statement(), buggy, TASKS_SAID[role]),
-                    kind=role,
-                    source="repair",
-                    metadata={**problem.metadata, "bug": bug, "buggy": buggy},
-                )
-            )
+            rate = 0.0 if name in never else None
+            more = {"id": name, "pass_rate": rate, "source": "repair", "metadata": about}
+            found.append(as_role(role, problem, buggy, **more))
     return tuple(found)
 
 
@@ -392,8 +387,8 @@ def fixing(rng: random.Random, task: described.Described, buggy: str, place: int
     lines = buggy.splitlines()[1:]
     thought, at = "", rng.randrange(len(task.steps))
     if rng.random() < LOOK:
-        for i, (op, k) in enumerate(task.steps):
-            thought += f" {described.OPS[op].name}" + ("" if k is None else f" {k}")
+        for i, step in enumerate(task.steps):
+            thought += described.step_name(step)
             if (rng.random() < SEE) if i == place else (rng.random() > 0.98):
                 thought, at = thought + NO, i
                 break
@@ -401,10 +396,14 @@ def fixing(rng: random.Random, task: described.Described, buggy: str, place: int
     if not thought.endswith(NO):
         thought += rng.choice(GIVE_UPS)
     step = described.draw_step(rng) if rng.random() < SLIP else task.steps[at]
-    put = described.step_line(step).strip()
+    return written_edit(thought, lines[at], described.step_line(step).strip())
+
+
+def written_edit(thought: str, line: str, put: str) -> str:
+    """An answer that replaces one line."""
     return (
         f"<think>\n{thought}</think>\n<solution>\n{FENCE_OPEN}### {PATH}\n<<<<<<< SEARCH\n"
-        f"{lines[at]}\n=======\n{put}\n>>>>>>> REPLACE\n{FENCE_CLOSE}\n</solution>"
+        f"{line}\n=======\n{put}\n>>>>>>> REPLACE\n{FENCE_CLOSE}\n</solution>"
     )
 
 
@@ -413,12 +412,11 @@ def writing(rng: random.Random, task: described.Described) -> str:
     values = [rng.randint(1, 9) for _ in range(rng.choice((3, 3, 4)))]
     told = " ".join(["", *map(str, values)])
     now, thought = values, ""
-    for op, k in task.steps:
-        now = list(described.run(((op, k),), 0, now))  # type: ignore[call-overload]
+    for step in task.steps:
+        now = list(described.run((step,), 0, now))  # type: ignore[call-overload]
         if rng.random() < STEP_SLIP and now:
             now[rng.randrange(len(now))] += rng.choice((-1, 1))
-        thought += f" {described.OPS[op].name}" + ("" if k is None else f" {k}")
-        thought += ":" + "".join(f" {value}" for value in now) + "\n"
+        thought += described.step_name(step) + ":" + "".join(f" {value}" for value in now) + "\n"
     final = described.run((), task.final, now)
     out = "".join(f" {value}" for value in (final if isinstance(final, list) else [final]))
     return f"<think>\n{told}\n{thought}</think>\n<test>\nin{told} out{out}\n</test>"
@@ -431,9 +429,9 @@ def demonstrations(seed: int) -> Iterator[tuple[str, str]]:
         task = draw_task(rng, "train")
         buggy, place = with_bug(rng, task)
         if rng.random() < 0.5:
-            yield prompt(task.statement(), buggy, TASKS_SAID[FIX]), fixing(rng, task, buggy, place)
+            yield prompt(task.statement(), buggy, SAID[FIX]), fixing(rng, task, buggy, place)
         else:
-            yield prompt(task.statement(), buggy, TASKS_SAID[WRITE]), writing(rng, task)
+            yield prompt(task.statement(), buggy, SAID[WRITE]), writing(rng, task)
 
 
 TASK = Task(

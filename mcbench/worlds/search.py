@@ -30,7 +30,7 @@ from typing import Any
 
 from mcbench.data.schema import Problem
 from mcbench.worlds import described
-from mcbench.worlds.base import TESTS, Judged, Task, alone, outcome, run_programs
+from mcbench.worlds.base import TESTS, Judged, Task, judged_alone, outcome, run_programs
 from mcbench.worlds.multi_turn import Environment, Step
 from mcbench.worlds.problems import Split, test_of
 from mcbench.worlds.words import EOS
@@ -270,7 +270,7 @@ def program(problem: Problem, found: Set[Place]) -> str:
     return f"{text}print({problem.metadata['name']}(list(map(int, input().split()))))\n"
 
 
-class Search:
+class Search(Environment):
     """The environment: searches that go on side by side, one evaluator call a turn."""
 
     def __init__(self, evaluator: Any, reward: str = "f05", turns: int = TURNS) -> None:
@@ -309,9 +309,6 @@ class Search:
                 steps[i] = Step(told, 0.0, False, False, verdict, parts)
         return steps
 
-    def close(self) -> None:
-        self._problems, self._seen = (), []
-
     def _look(self, i: int, text: str) -> str | None:
         """What the tools show for a turn that calls them; None where it is none."""
         calls = text.rstrip("\n").split("\n")
@@ -339,10 +336,7 @@ def judge(
     problems: Sequence[Problem], responses: Sequence[str], reward: str, evaluator: Any
 ) -> list[Judged]:
     """A response alone, which must answer at once."""
-    return [
-        Judged(one.reward, one.passed, one.parts, "" if one.passed else one.verdict)
-        for one in alone(Search(evaluator, reward, turns=1), problems, responses)
-    ]
+    return judged_alone(Search(evaluator, reward, turns=1), problems, responses)
 
 
 def named(problem: Problem) -> set[Place]:

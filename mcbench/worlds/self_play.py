@@ -19,20 +19,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from mcbench.data.schema import Problem
 from mcbench.worlds import described, repair
 from mcbench.worlds.base import TESTS, Judged, Poser, Task
-from mcbench.worlds.problems import Split, execute, name_of
-from mcbench.worlds.words import FENCE_CLOSE, FENCE_OPEN
+from mcbench.worlds.problems import Split, name_of
+from mcbench.worlds.repair import BREAK, FIX, SAID
 
 PROGRAMS, HELD_OUT = 48, 120
-BREAK = "break"
-SAID = "Break the code."
-PHRASES = (f"{SAID}\nSteps: ", *repair.PHRASES)
+PHRASES = (f"{SAID[BREAK]}\nSteps: ", *repair.PHRASES)
 
 
 # What an injection is -----------------------------------------------------------------------------
@@ -40,25 +37,18 @@ PHRASES = (f"{SAID}\nSteps: ", *repair.PHRASES)
 
 def asked(problem: Problem) -> Problem:
     """What the injector is asked of a program: its problem without a bug, to break."""
-    return replace(
-        problem,
-        id=problem.id.replace("/fix/", f"/{BREAK}/"),
-        statement=repair.prompt(problem.statement, problem.references[0], SAID),
-        kind=BREAK,
-    )
+    name = problem.id.replace("/fix/", "/break/")
+    return repair.as_role(BREAK, problem, problem.references[0], id=name)
 
 
-def broken(problem: Problem, answer: str) -> str:
-    """The program that an injection leaves.
-
-    Raises:
-        FormatError: what is wrong with it.
-    """
+def broken(problem: Problem, answer: str) -> tuple[str, str]:
+    """The program that an injection leaves, or what is wrong with it."""
     files = {repair.PATH: problem.references[0]}
-    program = repair.edited(files, repair.edits_of(answer)).get(repair.PATH, "")
-    if program == problem.references[0]:
-        raise repair.FormatError("no change")
-    return program
+    try:
+        program = repair.edited(files, repair.edits_of(answer)).get(repair.PATH, "")
+    except repair.FormatError as error:
+        return "", str(error)
+    return (program, "") if program != problem.references[0] else ("", "no change")
 
 
 def posed(
@@ -67,57 +57,36 @@ def posed(
     """The problem that each injection poses, and what became of it; response i breaks the program
     of problem i. None where it is no valid bug.
     """
-    programs: list[str | None] = []
-    errors: list[str] = []
-    for problem, answer in zip(problems, responses, strict=True):
-        try:
-            programs.append(broken(problem, answer))
-            errors.append("")
-        except repair.FormatError as error:
-            programs.append(None)
-            errors.append(str(error))
-    run = [(a, b) for a, b in zip(problems, programs, strict=True) if b is not None]
-    found = evaluator.evaluate([one.submission(code) for one, code in run]) if run else []
-    verdicts = iter([set(one.verdicts) for one in found])
+    read = [broken(*both) for both in zip(problems, responses, strict=True)]
+    run = [p.submission(code) for p, (code, why) in zip(problems, read, strict=True) if not why]
+    results = iter(evaluator.evaluate(run) if run else [])
     made: list[tuple[Problem | None, Judged]] = []
-    for place, (problem, program) in enumerate(zip(problems, programs, strict=True)):
-        if program is None:
-            made.append((None, Judged(None, False, message=errors[place])))
-            continue
-        seen = next(verdicts)
-        if "IE" in seen:
-            made.append((None, Judged(None, None, message="IE")))
-        elif seen == {"AC"}:
-            made.append((None, Judged(None, False, message="not noticed")))
-        elif not seen <= {"AC", "WA"}:
-            made.append((None, Judged(None, False, message="breaks off")))
+    for problem, (program, error) in zip(problems, read, strict=True):
+        if why := error or _invalid(set(next(results).verdicts)):
+            passed = None if why == "IE" else False
+            made.append((None, Judged(None, passed, message=why)))
         else:
-            made.append(
-                (_with_bug(problem, program, f"injected-{name_of(program)}"), Judged(None, True))
-            )
+            bug = _with_bug(problem, program, f"injected-{name_of(program)}")
+            made.append((bug, Judged(None, True)))
     return made
+
+
+def _invalid(verdicts: set[str]) -> str:
+    """Why a program that was run is no bug; empty where it is one."""
+    if "IE" in verdicts:
+        return "IE"
+    if verdicts == {"AC"}:
+        return "not noticed"
+    return "" if verdicts <= {"AC", "WA"} else "breaks off"
 
 
 def _with_bug(problem: Problem, buggy: str, name: str) -> Problem:
     """A problem with another bug in its program; its id says which program and where from."""
-    return replace(
-        problem,
-        id=f"{problem.id}-{name}",
-        statement=repair.prompt(problem.statement, buggy, repair.TASKS_SAID[repair.FIX]),
-        metadata={**problem.metadata, "buggy": buggy},
-    )
+    about = {**problem.metadata, "buggy": buggy}
+    return repair.as_role(FIX, problem, buggy, id=f"{problem.id}-{name}", metadata=about)
 
 
 # Problems and demonstrations ----------------------------------------------------------------------
-
-
-def is_noticed(program: str, tests: Sequence[dict[str, Any]]) -> bool:
-    """Whether a mutant ends on every test, and is wrong on one."""
-    try:
-        outputs = [execute(program, "stdin", test["stdin"]).split() for test in tests]
-    except Exception:  # a mutant may fail in any way
-        return False
-    return outputs != [test["expected"].split() for test in tests]
 
 
 @cache
@@ -131,17 +100,14 @@ def load(name: str) -> tuple[Problem, ...]:
         drawn = repair.drawn_bug(rng, split)
         if drawn is None:
             continue
-        task, buggy, problem = drawn
-        if task.key in found or not is_noticed(buggy, problem.tests):
+        problem, buggy = drawn
+        program = problem.metadata["program"]
+        if program in found or not repair.is_noticed(buggy, problem.tests):
             continue
-        said = repair.prompt(task.statement(), buggy, repair.TASKS_SAID[repair.FIX])
-        found[task.key] = replace(
-            problem,
-            id=f"self-play/fix/{problem.id.rpartition('/')[2]}",
-            statement=said,
-            kind=repair.FIX,
-            source="self-play",
-            metadata={**problem.metadata, "buggy": buggy},
+        about = {**problem.metadata, "buggy": buggy}
+        named = f"self-play/fix/{problem.id.rpartition('/')[2]}"
+        found[program] = repair.as_role(
+            FIX, problem, buggy, id=named, source="self-play", metadata=about
         )
     if kind == "self-play":
         return tuple(found.values())
@@ -156,7 +122,7 @@ def every_mutant(problem: Problem) -> Iterator[Problem]:
         for wrong in repair.wrong_lines(line):
             lines = [first, *steps[:place], wrong, *steps[place + 1 :], last]
             program = "".join(f"{one}\n" for one in lines)
-            if is_noticed(program, problem.tests):
+            if repair.is_noticed(program, problem.tests):
                 yield _with_bug(problem, program, f"mutant-{count}")
                 count += 1
 
@@ -169,7 +135,6 @@ step's; that it writes the line as it was."""
 def breaking(rng: random.Random, task: described.Described) -> str:
     """A response to ``break``: a step is chosen, and its line replaced."""
     place = rng.randrange(len(task.steps))
-    op, k = task.steps[place]
     line = described.step_line(task.steps[place]).strip()
     put = described.step_line(described.draw_step(rng)).strip()
     mutants = repair.wrong_lines(line)
@@ -177,11 +142,8 @@ def breaking(rng: random.Random, task: described.Described) -> str:
         put = rng.choice(mutants)
     if rng.random() < SLIP:
         put = line
-    thought = f" {described.OPS[op].name}" + ("" if k is None else f" {k}") + repair.NO
-    return (
-        f"<think>\n{thought}</think>\n<solution>\n{FENCE_OPEN}### {repair.PATH}\n"
-        f"<<<<<<< SEARCH\n{line}\n=======\n{put}\n>>>>>>> REPLACE\n{FENCE_CLOSE}\n</solution>"
-    )
+    thought = described.step_name(task.steps[place]) + repair.NO
+    return repair.written_edit(thought, line, put)
 
 
 def demonstrations(seed: int) -> Iterator[tuple[str, str]]:
@@ -193,14 +155,11 @@ def demonstrations(seed: int) -> Iterator[tuple[str, str]]:
         task = repair.draw_task(rng, "train")
         buggy, place = repair.with_bug(rng, task)
         if rng.random() < 0.5:
-            said = repair.TASKS_SAID[repair.FIX]
-            yield (
-                repair.prompt(task.statement(), buggy, said),
-                repair.fixing(rng, task, buggy, place),
-            )
+            shown = repair.prompt(task.statement(), buggy, SAID[FIX])
+            yield shown, repair.fixing(rng, task, buggy, place)
         else:
             right = described.program(task.steps, task.final, "stdin")
-            yield repair.prompt(task.statement(), right, SAID), breaking(rng, task)
+            yield repair.prompt(task.statement(), right, SAID[BREAK]), breaking(rng, task)
 
 
 TASK = Task(

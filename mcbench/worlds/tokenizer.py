@@ -24,15 +24,12 @@ N_INTEGERS = 200
 def _phrases() -> list[str]:
     phrases = [*OPENERS, *FAILS, *NONES, *OKS, *GIVE_UPS, FENCE_OPEN, FENCE_CLOSE]
     phrases += [":", ";", " k", "plan", "\nin", " out", "\nAnswer:\n", "\nSteps: ", "; ", ".", ","]
-    phrases += ["Read an integer x and print y.", "Read integers on one line."]
-    phrases += ["Complete class Solution: solve(self, x) returns y."]
-    phrases += ["Complete class Solution: solve(self, a) for a list a."]
+    phrases += [*induced.HEADS.values(), *described.HEADS.values()]
     phrases += [f" {feature.expr}" for feature in induced.FEATURES]
     phrases += [feature.expr for feature in induced.FEATURES]
     phrases += ["x = int(input())\n", "class Solution:\n    def solve(self, "]
     phrases += ["x):\n", "a):\n", "print(", ")\n", "y = ", "y", "\n", " +"]
-    phrases += ["        return ", "        y = ", "        a = ", "a = "]
-    phrases += ["a = list(map(int, input().split()))\n"]
+    phrases += ["        return ", "        y = ", "        a = ", "a = ", described.READ]
     for op in (*described.OPS, *described.FINALS):
         phrases.append(f" {op.name}")
         for text in (*op.wordings, op.code):

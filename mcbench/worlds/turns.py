@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, Literal, get_args
 
@@ -30,7 +31,7 @@ from mcbench.errors import UserError
 from mcbench.evaluator import extract_code
 from mcbench.evaluator.reward import NO_CODE
 from mcbench.worlds import induced
-from mcbench.worlds.base import TESTS, Judged, Task, alone, run_programs
+from mcbench.worlds.base import TESTS, Judged, Task, judged_alone, run_programs
 from mcbench.worlds.corpus import answer, hypothesis, search_order
 from mcbench.worlds.multi_turn import Environment, Step
 from mcbench.worlds.problems import Split, induced_programs, name_of, split_of, test_of
@@ -157,7 +158,7 @@ SOLVED, FAILED, NO_PROGRAM = 1.0, -1.0, -0.2
 Feedback = Literal["failing", "shuffled", "none"]
 
 
-class Attempts:
+class Attempts(Environment):
     """The environment: attempts at problems that are judged together, one evaluator call a turn."""
 
     def __init__(self, evaluator: Any, feedback: Feedback = "failing", turns: int = TURNS) -> None:
@@ -191,9 +192,6 @@ class Attempts:
             else:
                 found[i] = Step(told[i], reward, done, passed, verdict)
         return found
-
-    def close(self) -> None:
-        self._problems = ()
 
     @staticmethod
     def _told(problem: Problem, verdict: str) -> str:
@@ -255,15 +253,10 @@ def judge(
     problems: Sequence[Problem], responses: Sequence[str], reward: str, evaluator: Any
 ) -> list[Judged]:
     """A response alone, as an episode of one turn; ``tests`` rewards 1 or 0."""
-    return [
-        Judged(
-            step.passed and float(step.passed) if reward == TESTS else step.reward,
-            step.passed,
-            {},
-            "" if step.passed else step.verdict.split(",")[-1],
-        )
-        for step in alone(Attempts(evaluator, "none", 1), problems, responses)
-    ]
+    judged = judged_alone(Attempts(evaluator, "none", 1), problems, responses)
+    if reward != TESTS:
+        return judged
+    return [replace(one, reward=one.passed and float(one.passed)) for one in judged]
 
 
 TASK = Task(

@@ -137,4 +137,4 @@ def test_a_column_that_only_a_row_names_is_read(monkeypatch: pytest.MonkeyPatch)
                 line["gradient/cut"] = 0.3 if arm == "harder" else 0.1
     monkeypatch.setitem(CLAIMS, own.id, own)
     assert assess("data_quality", runs)["Z2"].effect == pytest.approx(20)
-    assert measure(own, {}).missing == "no finished run of arms harder, easier"
+    assert measure(own, {}).reason == "no finished run of arms harder, easier"

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from mcbench.claims import CLAIMS, protocol, rules
-from mcbench.claims.assess import Finding, decide
+from mcbench.claims.assess import Result, decide
 from mcbench.claims.evidence import Part
 from mcbench.claims.margins import MARGINS
 from mcbench.claims.rules import (
@@ -141,9 +141,12 @@ def test_only_deciding_parts_decide() -> None:
     claim = CLAIMS["D2"]
     up, down = made("up", 9), made("down", -9)
     beside = Part("down", down.estimate, "points", beside=True, state="contradicted")
-    assert Finding(claim, (up, down), 5).state == "mixed"
-    assert Finding(claim, (up, beside), 5).state == "supported"
-    assert decide(Finding(claim, (beside, up), 5), 0.01, 1).decisive.name == "up"
+    found = Result(claim, 5, parts=(beside, up))
+    assert found.deciding == (up,)
+    assert claim_state([part.state for part in Result(claim, 5, parts=(up, down)).deciding]) == (
+        "mixed"
+    )
+    assert decide(found, 0.01, 1).decisive.name == "up"
 
 
 def test_every_measure_has_a_margin_and_a_reason() -> None:

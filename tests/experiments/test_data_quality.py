@@ -11,7 +11,7 @@ from benchmarks.noisy_pool import DEFECTS, noisy_pool, sound
 from benchmarks.planted import TRUTH
 from mcbench.errors import UserError
 from mcbench.runs.problems import load_problems
-from mcbench.worlds.graded import grades, load_graded, pool_problems
+from mcbench.worlds.graded import load_graded, measured, pool_problems
 
 DATA_FILE = "data_quality.json"
 COMMITTED = Path(__file__).parents[2] / "reports" / "records" / DATA_FILE
@@ -26,11 +26,11 @@ def test_both_sets_are_of_one_size_and_kind_and_neither_holds_a_test_problem() -
     programs = {p.metadata["program"] for p in test}
     assert not {p.statement for p in (*harder, *easier)} & {p.statement for p in test}
     assert not {p.metadata["program"] for p in (*harder, *easier)} & programs
-    rates = grades().rates()
+    grades = measured("graded")
     for kind in ("induced", "described"):
-        hardest = max(rates[p.id] for p in harder if p.kind == kind)
-        assert 0 < hardest < min(rates[p.id] for p in easier if p.kind == kind)
-    assert grades().base["harder"]["pass@1"] + 0.2 < grades().base["easier"]["pass@1"]
+        hardest = max(grades["passes"][p.id] for p in harder if p.kind == kind)
+        assert 0 < hardest < min(grades["passes"][p.id] for p in easier if p.kind == kind)
+    assert grades["base"]["harder"]["pass@1"] + 0.2 < grades["base"]["easier"]["pass@1"]
     with pytest.raises(UserError, match="unknown level"):
         load_graded("medium")
 
@@ -72,6 +72,6 @@ def test_the_pipeline_says_what_it_did(tmp_path: Path) -> None:
 
 def test_the_committed_record_is_of_the_committed_sets_and_meets_the_requirement() -> None:
     record = json.loads(COMMITTED.read_text())
-    assert record["base"] == grades().base
+    assert record["base"] == measured("graded")["base"]
     assert record["trained"] == {"harder": 176, "easier": 176}
     assert sorted(record["scores"]) == ["0", "1", "2", "3", "4"]

@@ -6,7 +6,7 @@ import pytest
 
 from mcbench.runs.problems import load_problems
 from mcbench.runs.records import read_records
-from mcbench.worlds.saturated import measured
+from mcbench.worlds.graded import measured
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,4 +24,4 @@ def test_a_set_is_saturated_by_what_was_measured():
     problems = load_problems("nano-saturated:train")
     assert len(problems) == 176
     assert {(p.kind, p.difficulty) for p in problems} == {("described", "easy")}
-    assert {p.id for p in problems} == set(measured()["ids"])
+    assert {p.id for p in problems} == set(measured("saturated")["ids"])

@@ -102,8 +102,8 @@ def test_the_sets_have_the_same_programs_and_the_test_others():
     assert not set(programs) & {one.metadata["program"] for one in test}
     for one in (*fixed_bugs, *mutants, *test):
         assert one.metadata["buggy"] in one.statement
-        assert self_play.is_noticed(one.metadata["buggy"], one.tests)
-        assert not self_play.is_noticed(one.references[0], one.tests)
+        assert repair.is_noticed(one.metadata["buggy"], one.tests)
+        assert not repair.is_noticed(one.references[0], one.tests)
 
 
 def test_demonstrations_of_both_roles_are_well_formed():
