@@ -23,6 +23,7 @@ from trl.rewards import get_soft_overlong_punishment
 
 from mcbench.errors import UserError
 from mcbench.grpo.config import MicroCoderGRPOConfig
+from mcbench.grpo.replaced import replaced
 
 if TYPE_CHECKING:
     from mcbench.grpo.trainer import MicroCoderGRPOTrainer
@@ -97,12 +98,8 @@ def with_punishment(
         return
     given = list(reward_funcs) if isinstance(reward_funcs, list | tuple) else [reward_funcs]
     given = [one for one in given if one is not None]
-    weights = args.reward_weights
-    args.reward_weights = _weights_with_punishment(args, len(given))
-    try:
+    with replaced(args, reward_weights=_weights_with_punishment(args, len(given))):
         yield [*given, _overlong_punishment(args, tools)]
-    finally:
-        args.reward_weights = weights
 
 
 def _overlong_punishment(args: MicroCoderGRPOConfig, tools: bool) -> Any:

@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -360,7 +359,7 @@ class StaleWeights:
                 "staleness needs several updates a generation: with one TRL takes the ratio to "
                 "the sampling policy for 1"
             )
-        trainer.resume.parts.append(self)
+        trainer.resume.parts[WEIGHTS_FILE] = self
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
@@ -380,17 +379,13 @@ class StaleWeights:
         finally:
             _assign(weights, now)
 
-    def save(self, folder: Path) -> None:
-        """Beside the other files of a checkpoint."""
-        if self._before:
-            torch.save(self._before, folder / WEIGHTS_FILE)
+    def state(self) -> list[dict[str, Tensor]]:
+        """What a checkpoint keeps."""
+        return self._before
 
-    def load(self, folder: Path) -> None:
-        """What :meth:`save` has written."""
-        path = folder / WEIGHTS_FILE
-        if not path.is_file():
-            raise UserError(f"the checkpoint {folder.name} has no {WEIGHTS_FILE}, of staleness")
-        self._before = torch.load(path, map_location=self.trainer.accelerator.device)
+    def take_up(self, state: list[dict[str, Tensor]]) -> None:
+        """What :meth:`state` gave."""
+        self._before = state
 
 
 @torch.no_grad()

@@ -14,14 +14,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mcbench.errors import UserError
 from mcbench.grpo.masking import uniform_draws
 
 if TYPE_CHECKING:
@@ -103,17 +101,14 @@ class Critic:
         chosen = came[:, None, None].expand(*mask.shape, 1)
         return found.softmax(dim=-1).gather(2, chosen).squeeze(2)
 
-    def save(self, folder: Path) -> None:
-        """Beside the other files of a checkpoint."""
-        torch.save([self.model.state_dict(), self.optimizer.state_dict()], folder / FILE)
+    def state(self) -> list[dict[str, Any]]:
+        """What a checkpoint keeps."""
+        return [self.model.state_dict(), self.optimizer.state_dict()]
 
-    def load(self, folder: Path) -> None:
-        """What :meth:`save` has written."""
-        if not (folder / FILE).is_file():
-            raise UserError(f"the checkpoint {folder.name} has no {FILE}, of token_credit")
-        model, optimizer = torch.load(folder / FILE)
-        self.model.load_state_dict(model)
-        self.optimizer.load_state_dict(optimizer)
+    def take_up(self, state: list[dict[str, Any]]) -> None:
+        """What :meth:`state` gave."""
+        for part, kept in zip((self.model, self.optimizer), state, strict=True):
+            part.load_state_dict(kept)
 
 
 def _highest(logits: Tensor, mask: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from mcbench.errors import UserError
+from mcbench.grpo.replaced import replaced
 
 if TYPE_CHECKING:
     from mcbench.grpo.trainer import MicroCoderGRPOTrainer
@@ -94,12 +95,9 @@ def loss(trainer: MicroCoderGRPOTrainer, model: Any, inputs: dict[str, Any]) -> 
         inputs[name][answers]
         for name in ("imitated_prompt_ids", "imitated_prompt_mask", "imitated_ids", "imitated_mask")
     )
-    kept_by, trainer._kept_by = trainer._kept_by, ()
-    try:
+    with replaced(trainer, _kept_by=()):
         log_probs, _, _ = trainer._get_per_token_logps_and_entropies(
             model, torch.cat([prompt, ids], dim=1), torch.cat([prompt_mask, mask], dim=1),
             ids.shape[1],
         )  # fmt: skip
-    finally:
-        trainer._kept_by = kept_by
     return -(log_probs * mask).sum() / mask.sum() / trainer.current_gradient_accumulation_steps

@@ -50,14 +50,14 @@ MADE_WITH = (
 class Resume:
     """Where a trainer is in the generated batches, and what its checkpoints hold beside TRL's.
 
-    ``parts`` are saved and loaded with every checkpoint: objects with ``save(folder)`` and
-    ``load(folder)``.
+    ``parts`` are kept in every checkpoint, each in the file of its name: objects with ``state()``,
+    which torch can save, and ``take_up(state)``.
     """
 
     def __init__(self, trainer: RepairedGRPOTrainer) -> None:
         self.trainer = trainer
         self.sampler: Any = None  # none for a streamed dataset, which keeps its own order
-        self.parts: list[Any] = []
+        self.parts: dict[str, Any] = {}
 
     def epoch_passes(self) -> int | None:
         """Forward-backward passes of an epoch; None where the data set does not say its length."""
@@ -99,8 +99,8 @@ class Resume:
         if trainer.args.should_save:
             if trainer.checkpoint_state:
                 (path / STATE_FILE).write_text(json.dumps(trainer.checkpoint_state))
-            for part in self.parts:
-                part.save(path)
+            for name, part in self.parts.items():
+                torch.save(part.state(), path / name)
         batch = path / self._batch_file
         batch.unlink(missing_ok=True)  # of another run in the same folder
         inside = trainer._step % trainer.args.passes_per_generation
@@ -159,8 +159,12 @@ class Resume:
             self.trainer.checkpoint_state = {}
         except (OSError, TypeError, ValueError) as error:
             raise UserError(f"{path} is damaged, go on from another checkpoint: {error}") from error
-        for part in self.parts:
-            part.load(Path(checkpoint))
+        for name, part in self.parts.items():
+            if not (path := Path(checkpoint, name)).is_file():
+                raise UserError(
+                    f"the checkpoint {path.parent.name} has no {name}; go on from another"
+                )
+            part.take_up(torch.load(path, map_location=self.trainer.accelerator.device))
 
     def _skip_epoch_orders(self) -> None:
         """Draws the orders of the finished epochs, which the new sampler has not drawn yet."""

@@ -55,6 +55,7 @@ from mcbench.grpo.checks import (
 )
 from mcbench.grpo.config import CRITICISED, MicroCoderGRPOConfig
 from mcbench.grpo.correction import loss_mask, response_weights
+from mcbench.grpo.critic import FILE as CRITIC_FILE
 from mcbench.grpo.critic import Critic
 from mcbench.grpo.diversity import last_code_block, program_key
 from mcbench.grpo.generation import GenerationBatch, generated, joined, own_text
@@ -67,6 +68,7 @@ from mcbench.grpo.metrics import (
     time_metrics,
 )
 from mcbench.grpo.recipes import PAPER
+from mcbench.grpo.replaced import replaced
 from mcbench.grpo.sampling import limit_after
 from mcbench.grpo.stages import Stages, distinct_4_words
 from mcbench.grpo.trl_compat import RepairedGRPOTrainer
@@ -151,7 +153,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
                     "one, which has one turn: no tools, environments and rollout_func"
                 )
             self.critic = Critic(self.model.get_decoder(), self.args.seed)
-            self.resume.parts.append(self.critic)
+            self.resume.parts[CRITIC_FILE] = self.critic
         self.stages = Stages(self)
         self._check_settings()
 
@@ -251,13 +253,8 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
         """TRL's, without the KL term where that is in the reward, and with what imitation adds."""
-        beta = self.beta
-        if self.args.kl_target is not None:
-            self.beta = 0.0
-        try:
+        with replaced(self, beta=self.beta if self.args.kl_target is None else 0.0):
             loss = super()._compute_loss(model, inputs)
-        finally:
-            self.beta = beta
         if self.args.imitate != "none" and self.model.training:
             loss = loss + imitation.loss(self, model, inputs)
         return loss

@@ -35,6 +35,7 @@ TRL's step can be left early, or made with responses that are there already (``e
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -63,6 +64,7 @@ from mcbench.grpo.generation import gather_sequences
 from mcbench.grpo.kl import clamp
 from mcbench.grpo.length_groups import in_length_groups
 from mcbench.grpo.masking import is_truncated
+from mcbench.grpo.replaced import replaced
 from mcbench.grpo.resume import Resume, load_adapter
 from mcbench.grpo.shared_prefix import SharedPrefix
 from mcbench.grpo.truncation import Filter, TruncatedHead, filters, sampled_from
@@ -192,9 +194,10 @@ class RepairedGRPOTrainer(GRPOTrainer):
         that it trains on, whatever a subclass, or a function put on the trainer, makes of
         ``_generate`` and ``_calculate_rewards``.
         """
-        with (
-            observed.method(self, "_generate", observed.responses),
-            observed.method(self, "_calculate_rewards", observed.rewards),
+        with replaced(
+            self,
+            _generate=partial(observed.responses, self, self._generate),
+            _calculate_rewards=partial(observed.rewards, self, self._calculate_rewards),
         ):
             output: dict[str, Any] = super()._generate_and_score_completions(list(rows))
         return output
@@ -253,9 +256,17 @@ class RepairedGRPOTrainer(GRPOTrainer):
         and temperature, and nucleus where one is given. Every process must call, each with as many
         prompts.
         """
-        asked = {"temperature": temperature, "top_p": top_p}
-        given = {name: value for name, value in asked.items() if value is not None}
-        with sampling.sampling(self, max_new_tokens, given):
+        sampler = self.vllm_generation if self.use_vllm else self.generation_config
+        limit = "max_completion_length" if self.use_vllm else "max_new_tokens"
+        asked = {"temperature": temperature, limit: max_new_tokens}
+        asked |= {} if top_p is None else {"top_p": top_p}
+        owner = sampler if self.use_vllm else self  # of generation_kwargs, which come first
+        others = {k: v for k, v in (owner.generation_kwargs or {}).items() if k not in asked}
+        if self.use_vllm:
+            others.pop("max_tokens", None)
+        else:
+            others |= asked
+        with replaced(sampler, **asked), replaced(owner, generation_kwargs=others):
             ids, _ = self._generate_single_turn(prompt_ids, None, {}, 1)
         return [list(row) for row in ids]
 
@@ -329,11 +340,8 @@ class RepairedGRPOTrainer(GRPOTrainer):
             # TRL multiplies the loss by it where vLLM samples, but for vespo, whose weights hold
             # it. Those losses are proportional to the advantage of the token.
             inputs["advantages"] = inputs["advantages"].unsqueeze(1) * ratio
-        self._scored = inputs
-        try:
+        with replaced(self, _scored=inputs):
             return super()._compute_loss(model, inputs)
-        finally:
-            self._scored = None
 
     def log_ratios(self) -> list[NDArray[Any]] | None:
         """log π - log π_old of each token of the batch generated last, in the update that used the
@@ -430,23 +438,21 @@ class RepairedGRPOTrainer(GRPOTrainer):
     def set_temperature(self, temperature: float) -> None:
         """One temperature for sampling and for all log-probabilities (policy, old, reference)."""
         self.temperature = temperature
-        if self.use_vllm:
-            self.vllm_generation.temperature = temperature
-        else:
-            self.generation_config.temperature = temperature
-            self.generation_kwargs["temperature"] = temperature
+        self._tell_sampler("temperature", "temperature", temperature)
         for cell in self._temperature_cells:
             cell.cell_contents = temperature
 
     def set_max_completion_length(self, length: int | None) -> None:
         """L_max for sampling and for the constant in the ``dr_grpo`` loss; None: without one."""
         self.max_completion_length = length
+        self._tell_sampler("max_completion_length", "max_new_tokens", length)
+
+    def _tell_sampler(self, of_engine: str, of_transformers: str, value: Any) -> None:
         if self.use_vllm:
-            engine: Any = self.vllm_generation
-            engine.max_completion_length = length
+            setattr(self.vllm_generation, of_engine, value)
         else:
-            self.generation_config.max_new_tokens = length
-            self.generation_kwargs["max_new_tokens"] = length
+            setattr(self.generation_config, of_transformers, value)
+            self.generation_kwargs[of_transformers] = value
 
     def texts(self, ids: list[list[int]]) -> list[str]:
         """Responses as text, without special tokens."""
