@@ -52,18 +52,13 @@ def set_up(trainer: MicroCoderGRPOTrainer) -> None:
         UserError: it lacks something.
     """
     args, rows = trainer.args, trainer.train_dataset
-    if args.dynamic_sampling and not hasattr(rows, "__getitem__"):
-        raise UserError("dynamic_sampling draws prompts itself, so not from a streamed set")
-    if args.drop_above is not None and not hasattr(rows, "__getitem__"):
-        raise UserError("drop_above draws other prompts, so not from a streamed set")
-    if args.drop_above is not None and "problem_id" not in (
-        getattr(rows, "column_names", None) or ()
-    ):
-        raise UserError("drop_above knows prompts by the set's column problem_id; add one")
-    if args.imitate == "reference" and "problem_id" not in (
-        getattr(rows, "column_names", None) or ()
-    ):
-        raise UserError("imitate='reference' knows answers by the set's column problem_id; add one")
+    drops, references = args.drop_above is not None, args.imitate == "reference"
+    for name, draws in (("dynamic_sampling", args.dynamic_sampling), ("drop_above", drops)):
+        if draws and not hasattr(rows, "__getitem__"):
+            raise UserError(f"{name} draws prompts itself, so not from a streamed set")
+    for name, asks in (("drop_above", drops), ("imitate='reference'", references)):
+        if asks and "problem_id" not in (getattr(rows, "column_names", None) or ()):
+            raise UserError(f"{name} knows prompts by the set's column problem_id; add one")
     if args.self_play != "none":
         self_play.set_up(trainer)
     if args.substitute_flat is not None:

@@ -166,14 +166,11 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
     def _check_numbers(self) -> None:
         for name in _NUMBERS:
             value, about = getattr(self, name), _CHECKED[name]
-            kinds, kind = (
-                ((int,), "a whole number") if name in _WHOLE else ((int, float), "a number")
-            )
-            if value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, kinds):
-                raise UserError(f"{name} must be {kind}, got {value!r}")
-            if not about.holds(value):
+            kinds = (int,) if name in _WHOLE else (int, float)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+                wanted = "a whole number" if name in _WHOLE else "a number"
+                raise UserError(f"{name} must be {wanted}, got {value!r}")
+            if value is not None and not about.holds(value):
                 raise UserError(f"{name} must be {about.range}, got {value}")
         weights = [] if self.reward_weights is None else self.reward_weights
         if not isinstance(weights, (list, tuple)) or not all(map(_is_finite, weights)):
@@ -384,10 +381,7 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
                 self.max_completion_length = self.length_stages[0][1]
 
     def _check_generation_kwargs(self) -> None:
-        for name in (
-            "chat_template_kwargs",
-            "generation_kwargs",
-        ):  # TRL has parsed what came as JSON
+        for name in ("chat_template_kwargs", "generation_kwargs"):  # TRL has parsed JSON
             if not isinstance(getattr(self, name) or {}, Mapping):
                 raise UserError(f"{name} must be a dictionary, got {getattr(self, name)!r}")
         generation_kwargs: Any = self.generation_kwargs or {}
