@@ -67,6 +67,7 @@ from mcbench.grpo.metrics import (
     sampler_metrics,
     time_metrics,
 )
+from mcbench.grpo.options import MASK_WHEN
 from mcbench.grpo.recipes import PAPER
 from mcbench.grpo.replaced import replaced
 from mcbench.grpo.sampling import limit_after
@@ -181,7 +182,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         )
         eligible = {
             when: masking.eligible(truncated, read.candidates(when), repeating)
-            for when in masking.MASK_WHEN
+            for when in MASK_WHEN
         }
         conditional = self.training and self.args.truncation_mask == "conditional"
         if conditional:
@@ -189,7 +190,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
             masked = masking.conditional_mask(
                 eligible[self.args.mask_when], draws, self.args.mask_ratio
             )
-            self._check_rewards(rewards)
+            self.say_once("rewards", unusual_rewards(rewards, self.args))
         else:  # none, but for mask_truncated_completions, which TRL has done already
             masked = observed.removed_from_loss(self, output)
         found = masking.masked_advantages(unmasked, masked)
@@ -197,6 +198,9 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
             observed.replace_advantages(self, output, found)
         if conditional and self.args.masked_lose == "loss":
             observed.remove_from_loss(self, output, masked)
+        weights = output.get("importance_sampling_ratio")
+        if weights is not None:
+            weights = self.gather(response_weights(weights, loss_mask(output)))
         batch = generated(
             self,
             output,
@@ -206,7 +210,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
             masked=masked,
             rewards=rewards,
             advantages=found,
-            weights=self._importance_weights(output),
+            weights=weights,
         )
         self._log(batch, read, output)
         return self.as_trained(output) if self.training else output
@@ -264,11 +268,6 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         return tokens.as_trained(self, batches.as_trained(self, output))
 
     # -- what is observed
-
-    def _importance_weights(self, output: dict[str, Any]) -> Tensor | None:
-        """(B,) what the correction leaves of the responses of all processes; None without one."""
-        ratio = output.get("importance_sampling_ratio")
-        return None if ratio is None else self.gather(response_weights(ratio, loss_mask(output)))
 
     def _log(self, batch: GenerationBatch, read: masking.Correctness, output: Any) -> None:
         """Metrics of the batch into TRL's log, the batch to the hook."""
@@ -333,8 +332,3 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
             *unread_data(self),
         ):
             logger.warning(text)
-
-    def _check_rewards(self, rewards: Tensor) -> None:
-        text = unusual_rewards(rewards, self.args)
-        if text:
-            self.say_once("rewards", text)

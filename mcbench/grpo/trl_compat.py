@@ -363,8 +363,8 @@ class RepairedGRPOTrainer(GRPOTrainer):
         super().log(logs, start_time)
 
     def say_once(self, about: str, text: str) -> None:
-        """A warning, the first time that there is one ``about`` that."""
-        if about not in self._said:
+        """A warning, if there is a text, the first time that there is one ``about`` that."""
+        if text and about not in self._said:
             self._said |= {about}
             logger.warning(text)
 
