@@ -63,8 +63,7 @@ class Critic:
     def logits(self, ids: Tensor, seen: Tensor, tokens: int) -> Tensor:
         """(B, T, 4) of the last ``tokens`` of (B, W + T) ids."""
         states = self.model["body"](input_ids=ids, attention_mask=seen).last_hidden_state
-        found: Tensor = self.model["head"](states[:, -tokens:])
-        return found
+        return self.model["head"](states[:, -tokens:])
 
     def learn(self, ids: Tensor, seen: Tensor, mask: Tensor, outcomes: Tensor, key: Any) -> None:
         """Some steps on a batch's (B,) outcomes; ``key`` decides the order of its responses."""

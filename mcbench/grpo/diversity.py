@@ -108,33 +108,20 @@ def last_code_block(response: str) -> str | None:
     return block
 
 
+_DOCUMENTED = (ast.Module, ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)
+
+
 def _normalised(source: str) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a generated program may hold "\d": no user's concern
             tree = ast.parse(source)
-        return repr(_tree_key(tree))  # raises on integers of more than 4,300 digits, for one
+        for node in ast.walk(tree):
+            if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+                del node.body[0]
+        return ast.dump(tree)  # raises on integers of more than 4,300 digits, for one
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return repr(source.strip())
-
-
-def _tree_key(node: object) -> object:
-    """Nested tuples of an AST, without positions, contexts and docstrings."""
-    if isinstance(node, ast.AST):
-        fields = [getattr(node, name, None) for name in node._fields if name != "ctx"]
-        if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
-            fields = [_without_docstring(field) for field in fields]
-        return (type(node).__name__, *map(_tree_key, fields))
-    if isinstance(node, list):
-        return [_tree_key(item) for item in node]
-    return node
-
-
-def _without_docstring(field: object) -> object:
-    match field:
-        case [ast.Expr(value=ast.Constant(value=str())), *rest]:
-            return rest
-    return field
 
 
 def _ngrams(

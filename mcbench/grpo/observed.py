@@ -147,8 +147,7 @@ def keep_ratios(trainer: RepairedGRPOTrainer, inputs: dict[str, Any], log_probs:
 def sampler_log_probs(trainer: RepairedGRPOTrainer, output: dict[str, Any]) -> Tensor | None:
     """(B, T) of the sampled tokens by what sampled them; None where it did not say."""
     if "sampling_per_token_logps" in output:
-        found: Tensor = output["sampling_per_token_logps"]
-        return found
+        return output["sampling_per_token_logps"]
     own = trainer.sampler_said
     if own is None:
         return None

@@ -16,7 +16,7 @@ from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate.utils import send_to_device
+from accelerate.utils import recursively_apply, send_to_device
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from mcbench.errors import UserError
@@ -138,8 +138,8 @@ class Resume:
         return {
             "made_with": self._made_with(),
             "done": done,
-            "batch": _on_cpu(batch),
-            "own": _on_cpu(own),
+            "batch": recursively_apply(_on_cpu, batch),
+            "own": recursively_apply(_on_cpu, own),
             "logged": json.dumps(logged, default=_plain),
         }
 
@@ -254,13 +254,9 @@ def _read_batch(path: Path) -> tuple[dict[str, Any], str]:
         return {}, f"cannot be read ({path.name}: {' '.join(str(error).split())[:80]})"
 
 
-def _on_cpu(value: Any) -> Any:
-    """The same with each tensor a copy of its own: of a part of one, torch would save the whole."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().cpu().clone()
-    if isinstance(value, dict):
-        return {key: _on_cpu(one) for key, one in value.items()}
-    return [_on_cpu(one) for one in value] if isinstance(value, (list, tuple)) else value
+def _on_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy of its own: of a part of a tensor, torch would save the whole."""
+    return tensor.detach().cpu().clone()
 
 
 def _plain(value: Any) -> Any:

@@ -199,8 +199,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
             _generate=partial(observed.responses, self, self._generate),
             _calculate_rewards=partial(observed.rewards, self, self._calculate_rewards),
         ):
-            output: dict[str, Any] = super()._generate_and_score_completions(list(rows))
-        return output
+            return super()._generate_and_score_completions(list(rows))
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self.batch_rows = inputs
@@ -225,7 +224,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
         # Turns that a rollout function samples are its own business, and what it returns is not.
         self.empty = None if self.rollout_func is None else ()
-        result: tuple[Any, ...] = super()._generate(prompts)
+        result = super()._generate(prompts)
         mask = result[2]
         empty: list[bool] = list(self.empty or [False] * len(result[1]))
         self.turns = mask is not None
@@ -372,8 +371,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
 
     def gather(self, rows: Tensor) -> Tensor:
         """``rows`` of all processes one after another."""
-        gathered: Tensor = self.accelerator.gather(rows.to(self.accelerator.device))
-        return gathered
+        return self.accelerator.gather(rows.to(self.accelerator.device))
 
     def gather_objects(self, rows: Sequence[Any]) -> list[Any]:
         """Any things of all processes."""
