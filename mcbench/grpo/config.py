@@ -12,7 +12,13 @@ from mcbench.errors import UserError, unknown
 from mcbench.grpo.batch_plan import posing_groups
 from mcbench.grpo.correction import MODES
 from mcbench.grpo.options import ABOUT, CLIPPED_LOSSES, DEFAULTS, About, Options
-from mcbench.grpo.temperature import check_grid, check_stages, generation_period, parse_stages
+from mcbench.grpo.temperature import (
+    check_grid,
+    check_stages,
+    generation_period,
+    parse_stages,
+    stage_value,
+)
 
 _COUNTS = (
     "num_iterations", "num_generations_eval", "max_completion_length", "steps_per_generation",
@@ -135,6 +141,11 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
         """``[[start step, tokens], ...]``; empty without stages."""
         return _points(self.length_stages)
 
+    def length_at(self, step: int) -> int | None:
+        """L_max of a batch that is generated at this step."""
+        length = stage_value(self.length_points, step)
+        return self.max_completion_length if length is None else int(length)
+
     def response_limit(self, tools: bool = False) -> int | None:
         """Tokens that a response may have: L_max, unless ``generation_kwargs`` says otherwise; with
         ``tools`` the lower of the two. None without a limit.
@@ -147,17 +158,13 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
 
     def _check_limit(self) -> None:
         """Refuses ``max_completion_length=None`` where something needs a limit."""
+        unlimited, unset = self.response_limit() is None, self.max_completion_length is None
         needing = {
-            "truncation_mask='conditional'": self.truncation_mask == "conditional",
-            "soft_overlong": bool(self.soft_overlong),
+            "truncation_mask='conditional'": unlimited and self.truncation_mask == "conditional",
+            "soft_overlong": unlimited and bool(self.soft_overlong),
+            "loss_type='dr_grpo'": unset and self.loss_type == "dr_grpo",
+            "length_stages": unset and self.length_stages is not None,
         }
-        if self.response_limit() is not None:
-            needing = {}
-        if self.max_completion_length is None:
-            needing |= {
-                "loss_type='dr_grpo'": self.loss_type == "dr_grpo",
-                "length_stages": self.length_stages is not None,
-            }
         for option in (name for name, needs in needing.items() if needs):
             raise UserError(
                 f"{option} needs the limit of a response; set max_completion_length, which is None"
@@ -244,8 +251,6 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
         self.delta = self.clip_ratio_c
 
     def _check_rivals(self) -> None:
-        if self.advantage_rule != "group":
-            self._check_advantages_of_trl(f"advantage_rule={self.advantage_rule!r}")
         if self.advantage_rule == "pass_at_k" and self.pass_k > (self.num_generations or 1):
             raise UserError(f"pass_k is at most num_generations, {self.num_generations}")
         if self.token_rule != "none":
@@ -273,19 +278,9 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
         if self.soft_overlong_weight != 1 and not self.soft_overlong:
             raise UserError("soft_overlong_weight weighs soft_overlong, which is off; set both")
 
-    def _check_advantages_of_trl(self, option: str) -> None:
-        """Refuses settings of advantages that are not TRL's where an option has its own."""
-        of_trl = {"scale_rewards": "group", "multi_objective_aggregation": "sum_then_normalize"}
-        for name, only in of_trl.items():
-            if getattr(self, name) != only:
-                raise UserError(
-                    f"{option} has advantages of its own, which {name} does not change; leave "
-                    f"{name} at {only!r}, got {getattr(self, name)!r}"
-                )
-
     def _check_credit(self) -> None:
-        for name in ("drop_above", "substitute_flat", "temperature_restore"):
-            if getattr(self, name) and self.world_size > 1:
+        for name in ("drop_above", "substitute_flat", "temperature_restore", "self_play"):
+            if getattr(self, name) != DEFAULTS[name] and self.world_size > 1:
                 raise UserError(f"{name} is for one process, which sees whole groups")
         if self.kl_target is not None and not self.beta:
             raise UserError("kl_target adapts beta, which must be above 0 at the start")
@@ -315,23 +310,27 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
             raise UserError("substitute_flat goes without KL term (beta=0) and truncation_mask")
 
     def _check_own_advantages(self) -> None:
-        # These give tokens an advantage whatever that of their response is.
-        if self.token_credit in OWN_CREDIT and self.truncation_mask == "conditional":
+        have = {
+            f"advantage_rule={self.advantage_rule!r}": self.advantage_rule != "group",
+            f"token_credit={self.token_credit!r}": self.token_credit in OWN_CREDIT,
+            "kl_target": self.kl_target is not None,
+        }
+        own = [option for option, has in have.items() if has]
+        if len(own) > 1:
+            raise UserError(f"{own[0]} has advantages of its own, which {own[1]} is no part of")
+        # The others give tokens an advantage whatever that of their response is.
+        if own and self.advantage_rule == "group" and self.truncation_mask == "conditional":
             raise UserError(
-                f"token_credit={self.token_credit!r} would undo the conditional mask; set "
-                "truncation_mask='none' (recipe grpo_plus)"
+                f"{own[0]} would undo the conditional mask; set truncation_mask='none' (recipe "
+                "grpo_plus)"
             )
-        own = [f"token_credit={self.token_credit!r}"] if self.token_credit in OWN_CREDIT else []
-        if own and self.kl_target is not None:
-            raise UserError(
-                f"{own[0]} has advantages of its own, which the KL of kl_target is no part of"
-            )
-        for option in [*own, *([] if self.kl_target is None else ["kl_target"])]:
-            if self.advantage_rule != "group":
-                raise UserError(f"{option} has advantages of its own: no advantage_rule")
-            self._check_advantages_of_trl(option)
-        if self.kl_target is not None and self.truncation_mask == "conditional":
-            raise UserError("kl_target would undo the conditional mask; set truncation_mask='none'")
+        of_trl = {"scale_rewards": "group", "multi_objective_aggregation": "sum_then_normalize"}
+        for name, only in of_trl.items():
+            if own and getattr(self, name) != only:
+                raise UserError(
+                    f"{own[0]} has advantages of its own, which {name} does not change; leave "
+                    f"{name} at {only!r}, got {getattr(self, name)!r}"
+                )
         if self.imitate != "none" and (self.world_size > 1 or self.use_liger_kernel):
             raise UserError("imitate is for one process, without the Liger kernel")
 
@@ -342,8 +341,6 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
         for name in others:
             if getattr(self, name) not in (None, 0):
                 raise UserError(f"self_play makes batches of its own: no {name}")
-        if self.world_size > 1:
-            raise UserError("self_play is for one process, which sees whole groups")
         size = self.num_generations or 1
         posing_groups((self.generation_batch_size or 0) // size, size)
 
@@ -373,12 +370,10 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
                 check_stages(points, name, period)
         if any(value != int(value) for _, value in self.length_points):
             raise UserError(f"length_stages counts whole tokens, got {self.length_points}")
-        if self.temperature_points and self.temperature_points[0][0] == 0:
-            self.temperature = self.temperature_points[0][1]
+        self.temperature = stage_value(self.temperature_points, 0) or self.temperature
         if self.length_stages is not None:
             self.length_stages = [[start, int(value)] for start, value in self.length_points]
-            if self.length_stages[0][0] == 0:
-                self.max_completion_length = self.length_stages[0][1]
+            self.max_completion_length = self.length_at(0)
 
     def _check_generation_kwargs(self) -> None:
         for name in ("chat_template_kwargs", "generation_kwargs"):  # TRL has parsed JSON

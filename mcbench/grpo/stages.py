@@ -103,8 +103,7 @@ class Stages:
             temperature = stage_value(args.temperature_points, step) or args.temperature
             self.trainer.set_temperature(temperature)
         if args.length_points:
-            length = stage_value(args.length_points, step)
-            self.trainer.set_max_completion_length(int(length or args.max_completion_length or 0))
+            self.trainer.set_max_completion_length(args.length_at(step))
 
     @property
     def choice(self) -> Choice | None:
