@@ -14,6 +14,7 @@ Shapes: B = P·G responses.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -42,17 +43,21 @@ def as_trained(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> dict[s
     rows: list[tuple[list[int], list[int]]] = [([], [])] * count
     for place, one in enumerate(answers):
         rows[place * size] = one
-    device = output["completion_ids"].device
-    for name, values, side in (
-        ("imitated_prompt", [prompt for prompt, _ in rows], "left"),
-        ("imitated", [answer for _, answer in rows], "right"),
-    ):
-        masks = [torch.ones(len(ids), dtype=torch.long) for ids in values]
-        ids = [torch.tensor(one, dtype=torch.long) for one in values]
-        for what, column in ((f"{name}_ids", ids), (f"{name}_mask", masks)):
-            padded = pad_sequence(column, batch_first=True, padding_side=side)
-            output[what] = padded.to(device)
+    prompts, replies = zip(*rows, strict=True)
+    columns = {"imitated_prompt": (prompts, "left"), "imitated": (replies, "right")}
+    for name, (column, side) in columns.items():
+        ids, mask = padded(column, side)
+        output[f"{name}_ids"] = ids.to(output["completion_ids"].device)
+        output[f"{name}_mask"] = mask.to(output["completion_ids"].device)
     return output
+
+
+def padded(rows: Sequence[Sequence[int]], side: str = "right") -> tuple[Tensor, Tensor]:
+    """Tokens of some rows as (rows, T) ids and mask."""
+    ids = [torch.tensor(row, dtype=torch.long) for row in rows]
+    masks = [torch.ones_like(row) for row in ids]
+    made = [pad_sequence(one, batch_first=True, padding_side=side) for one in (ids, masks)]
+    return made[0], made[1]
 
 
 def _references(trainer: MicroCoderGRPOTrainer) -> list[tuple[list[int], list[int]]]:

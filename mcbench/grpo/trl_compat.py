@@ -60,7 +60,6 @@ from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.correction import loss_mask
 from mcbench.grpo.decode import Trace
 from mcbench.grpo.fence import Fence
-from mcbench.grpo.generation import gather_sequences
 from mcbench.grpo.kl import clamp
 from mcbench.grpo.length_groups import in_length_groups
 from mcbench.grpo.masking import is_truncated
@@ -351,7 +350,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
         found, own = self._log_ratios or {}, self._trained_ids
         rows = [found[place].numpy()[: len(own[place])] for place in sorted(found)]
         complete = self.gather(torch.tensor([len(rows) == len(own)])).all()
-        return gather_sequences(self, rows) if complete else None
+        return self.gather_objects(rows) if complete else None
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """TRL's, which leaves the metrics of training out where a callback has left the model in
