@@ -106,8 +106,9 @@ class Critic:
 
     def take_up(self, state: list[dict[str, Any]]) -> None:
         """What :meth:`state` gave."""
-        for part, kept in zip((self.model, self.optimizer), state, strict=True):
-            part.load_state_dict(kept)
+        model, optimizer = state
+        self.model.load_state_dict(model)
+        self.optimizer.load_state_dict(optimizer)
 
 
 def _highest(logits: Tensor, mask: Tensor) -> Tensor:

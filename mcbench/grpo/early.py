@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -45,8 +46,7 @@ class Rollout:
     @property
     def own_ids(self) -> list[int]:
         """The tokens that the policy sampled."""
-        own = self.own or [1] * len(self.ids)
-        return [token for token, ours in zip(self.ids, own, strict=True) if ours]
+        return list(compress(self.ids, self.own or [1] * len(self.ids)))
 
 
 class Left(Exception):
@@ -98,7 +98,7 @@ def scored(trainer: RepairedGRPOTrainer, rows: list[dict[str, Any]]) -> list[Rol
 
 def _until(part: str, trainer: Any, rows: list[dict[str, Any]]) -> list[Rollout]:
     training, seen = trainer.model.training, trainer.state.num_input_tokens_seen
-    metrics = {mode: defaultdict(list) for mode in trainer._metrics}
+    metrics: dict[str, Any] = {mode: defaultdict(list) for mode in trainer._metrics}
     trainer.batch_rows, leaving = rows, Leaving(part)
     trainer.model.train()
     try:

@@ -126,7 +126,7 @@ def _log(
     """What became of the attempts, and of the posed problems."""
     attempts = trainer.correctness_rewards()
     passed = attempts[~attempts.isnan()] >= trainer.args.correct_threshold
-    told = {
+    told: dict[str, Sequence[float]] = {
         "task/posed_valid": list(map(bool, valid)),
         "task/passed": [passed.float().mean().item()],
         "task/posing_reward": [] if idle else rewards,

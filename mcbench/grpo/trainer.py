@@ -294,13 +294,18 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
             self._evaluated.append(batch)
 
     def evaluation_loop(
-        self, dataloader: Any, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
+        self,
+        dataloader: Any,
+        description: str,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
     ) -> Any:
         self._evaluated = []
         self.stages.say_undecided()
         self._metrics["eval"].clear()  # what predict() has left
         output: Any = super().evaluation_loop(
-            dataloader, *args, metric_key_prefix=metric_key_prefix, **kwargs
+            dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
         )
         if metric_key_prefix != "eval":  # TRL logs all sets of a dictionary under the same names
             means = known_means(self._metrics["eval"])

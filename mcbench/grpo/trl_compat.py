@@ -36,6 +36,7 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import compress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -258,7 +259,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
         limit = "max_completion_length" if self.use_vllm else "max_new_tokens"
         asked = {"temperature": temperature, limit: max_new_tokens}
         asked |= {} if top_p is None else {"top_p": top_p}
-        owner = sampler if self.use_vllm else self  # of generation_kwargs, which come first
+        owner: Any = sampler if self.use_vllm else self  # of generation_kwargs, which come first
         others = {k: v for k, v in (owner.generation_kwargs or {}).items() if k not in asked}
         if self.use_vllm:
             others.pop("max_tokens", None)
@@ -400,8 +401,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
         """This process's responses without the tokens of tools."""
         if self.sampled_mask is None:
             return self.sampled_ids
-        pairs = zip(self.sampled_ids, self.sampled_mask, strict=True)
-        return [[one for one, own in zip(*pair, strict=True) if own] for pair in pairs]
+        return list(map(list, map(compress, self.sampled_ids, self.sampled_mask)))
 
     def truncated(self) -> Tensor:
         """Whether each of this process's responses was cut at its limit, (B / processes,) bool."""
@@ -457,10 +457,6 @@ class RepairedGRPOTrainer(GRPOTrainer):
         return list(processor.batch_decode(ids, skip_special_tokens=True))
 
     # -- checkpoints, and before the first update
-
-    def is_boundary(self, step: int) -> bool:
-        """Whether an update after ``step`` of them begins with a new generation."""
-        return self.resume.is_boundary(step)
 
     def get_train_dataloader(self) -> Any:
         refuse_idle_training(self)
