@@ -88,9 +88,7 @@ class Options:
         family="mask",
     )
     mask_ratio: Share = option(
-        0.2,
-        "Probability rho that an eligible response is masked, in [0, 1].",
-        family="mask",
+        0.2, "Probability rho that an eligible response is masked, in [0, 1].", family="mask"
     )
     mask_when: Literal["incorrect", "correct", "non_incorrect", "any"] = option(
         "incorrect",

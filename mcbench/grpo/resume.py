@@ -20,7 +20,6 @@ from accelerate.utils import recursively_apply, send_to_device
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from mcbench.errors import UserError
-from mcbench.grpo.temperature import pass_in_batch
 from mcbench.grpo.truncation import truncating
 
 if TYPE_CHECKING:
@@ -69,10 +68,14 @@ class Resume:
         return len(trainer.train_dataset) // prompts * args.passes_per_generation
 
     def pass_in_batch(self, step: int) -> int:
-        """Passes already made with the batch that the update after ``step`` of them begins in."""
-        args = self.trainer.args
-        accumulated, every = args.gradient_accumulation_steps, args.passes_per_generation
-        return pass_in_batch(step, accumulated, every, self.epoch_passes())
+        """Passes already made with the batch that the update after ``step`` of them begins in; 0
+        where it begins with a new generation. An epoch has whole batches, and its last update the
+        passes that are left.
+        """
+        args, epoch = self.trainer.args, self.epoch_passes()
+        if epoch:
+            step %= -(-epoch // args.gradient_accumulation_steps)
+        return step * args.gradient_accumulation_steps % args.passes_per_generation
 
     def is_boundary(self, step: int) -> bool:
         """Whether an update after ``step`` of them begins with a new generation; the last update of
