@@ -12,13 +12,7 @@ from mcbench.errors import UserError, unknown
 from mcbench.grpo.batch_plan import posing_groups
 from mcbench.grpo.correction import MODES
 from mcbench.grpo.options import ABOUT, CLIPPED_LOSSES, DEFAULTS, About, Options
-from mcbench.grpo.temperature import (
-    check_grid,
-    check_stages,
-    generation_period,
-    parse_stages,
-    stage_value,
-)
+from mcbench.grpo.temperature import check_grid, check_stages, parse_stages, stage_value
 
 _COUNTS = (
     "num_iterations", "num_generations_eval", "max_completion_length", "steps_per_generation",
@@ -125,11 +119,9 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
 
     @property
     def generation_period(self) -> int:
-        """Updates between two generation boundaries."""
-        assert self.steps_per_generation is not None  # set by GRPOConfig
-        return generation_period(
-            self.gradient_accumulation_steps, self.steps_per_generation, self.num_iterations
-        )
+        """Updates between two steps that begin with a new generation: 1 if every update does."""
+        every = self.passes_per_generation
+        return every // math.gcd(every, self.gradient_accumulation_steps)
 
     @property
     def temperature_points(self) -> list[list[Any]]:

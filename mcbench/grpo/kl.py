@@ -33,11 +33,6 @@ LOWEST, HIGHEST = -10.999983298020256, 2.610868638149876
 """Of x, below and above 0, where k3 is verl's 10 nats a token; at verl's ±20 it is above that."""
 
 
-def k3(log_ratio: Tensor) -> Tensor:
-    """Nats, of x = log π_ref - log π_θ; any shape."""
-    return torch.exp(log_ratio) - log_ratio - 1
-
-
 def clamped_reference(log_probs: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
     """The (B, T) reference under which TRL's k3 has value and gradient of verl's clamped one, and
     (B, T) where it is not the given one.
