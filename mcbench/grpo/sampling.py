@@ -105,14 +105,14 @@ def filling(rollout_func: Callable[..., Any], trainer: RepairedGRPOTrainer) -> C
 
     @functools.wraps(rollout_func)
     def filled(*args: Any, **kwargs: Any) -> Any:
-        found = rollout_func(*args, **kwargs)
+        found = dict(rollout_func(*args, **kwargs))
+        # As what generate returns is given on: neither tensors nor arrays.
         given = [_plain(row) for row in found.get("completion_ids", ())]
-        if given:  # as what generate returns is given on: neither tensors nor arrays
-            found = {**found, "completion_ids": given}
         ids, log_probs = without_empty(trainer, given, found.get("logprobs"))
-        if all(len(row) for row in given):
-            return found
-        found = {**found, "completion_ids": ids, "logprobs": log_probs}
+        if given:
+            found["completion_ids"] = ids
+        if log_probs is not None:
+            found["logprobs"] = log_probs
         if found.get("env_mask") is not None:
             found["env_mask"] = [own if len(own) else [0] for own in found["env_mask"]]
         return found
