@@ -388,9 +388,9 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
             "max_new_tokens": ("length_stages",),
             "max_tokens": ("length_stages",),
         }
-        for key in controlled.keys() & generation_kwargs.keys():
-            for option in controlled[key]:
-                if getattr(self, option) not in (None, False):
+        for key, options in controlled.items():
+            for option in options:
+                if key in generation_kwargs and getattr(self, option) not in (None, False):
                     raise UserError(
                         f"generation_kwargs sets {key!r}, which {option} must control; drop one"
                     )

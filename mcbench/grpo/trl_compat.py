@@ -260,11 +260,9 @@ class RepairedGRPOTrainer(GRPOTrainer):
         asked = {"temperature": temperature, limit: max_new_tokens}
         asked |= {} if top_p is None else {"top_p": top_p}
         owner: Any = sampler if self.use_vllm else self  # of generation_kwargs, which come first
-        others = {k: v for k, v in (owner.generation_kwargs or {}).items() if k not in asked}
-        if self.use_vllm:
-            others.pop("max_tokens", None)
-        else:
-            others |= asked
+        given, dropped = owner.generation_kwargs or {}, {*asked, "max_tokens"}
+        others = {name: value for name, value in given.items() if name not in dropped}
+        others |= {} if self.use_vllm else asked
         with replaced(sampler, **asked), replaced(owner, generation_kwargs=others):
             ids, _ = self._generate_single_turn(prompt_ids, None, {}, 1)
         return [list(row) for row in ids]
@@ -401,7 +399,8 @@ class RepairedGRPOTrainer(GRPOTrainer):
         """This process's responses without the tokens of tools."""
         if self.sampled_mask is None:
             return self.sampled_ids
-        return list(map(list, map(compress, self.sampled_ids, self.sampled_mask)))
+        pairs = zip(self.sampled_ids, self.sampled_mask, strict=True)
+        return [list(compress(ids, own)) for ids, own in pairs]
 
     def truncated(self) -> Tensor:
         """Whether each of this process's responses was cut at its limit, (B / processes,) bool."""
