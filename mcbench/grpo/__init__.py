@@ -11,18 +11,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mcbench.grpo.config import MicroCoderGRPOConfig
-    from mcbench.grpo.generation import GenerationBatch
-    from mcbench.grpo.recipes import RECIPES, recipe
-    from mcbench.grpo.trainer import MicroCoderGRPOTrainer
+    from mcbench.grpo.config import MicroCoderGRPOConfig as MicroCoderGRPOConfig
+    from mcbench.grpo.generation import GenerationBatch as GenerationBatch
+    from mcbench.grpo.recipes import RECIPES as RECIPES
+    from mcbench.grpo.recipes import recipe as recipe
+    from mcbench.grpo.trainer import MicroCoderGRPOTrainer as MicroCoderGRPOTrainer
 
-__all__ = [
-    "RECIPES",
-    "GenerationBatch",
-    "MicroCoderGRPOConfig",
-    "MicroCoderGRPOTrainer",
-    "recipe",
-]
 _MODULES = {
     "RECIPES": "recipes",
     "GenerationBatch": "generation",
@@ -30,6 +24,7 @@ _MODULES = {
     "MicroCoderGRPOTrainer": "trainer",
     "recipe": "recipes",
 }
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

@@ -23,6 +23,7 @@ from trl.rewards import get_soft_overlong_punishment
 
 from mcbench.errors import UserError
 from mcbench.grpo.config import MicroCoderGRPOConfig
+from mcbench.grpo.replaced import replaced
 
 if TYPE_CHECKING:
     from mcbench.grpo.trainer import MicroCoderGRPOTrainer
@@ -97,21 +98,11 @@ def with_punishment(
         return
     given = list(reward_funcs) if isinstance(reward_funcs, list | tuple) else [reward_funcs]
     given = [one for one in given if one is not None]
-    weights = args.reward_weights
-    args.reward_weights = _weights_with_punishment(args, len(given))
-    try:
-        yield [*given, _overlong_punishment(args, tools)]
-    finally:
-        args.reward_weights = weights
-
-
-def _overlong_punishment(args: MicroCoderGRPOConfig, tools: bool) -> Any:
-    """TRL's reward function for the limit that cuts: 0 up to the last ``soft_overlong`` of it, and
-    from there down to -1.
-    """
-    limit = args.response_limit(tools)
+    limit = args.response_limit(tools)  # the one that cuts
     assert limit is not None  # the configuration refuses soft_overlong without one
-    return get_soft_overlong_punishment(limit, max(1, round(args.soft_overlong * limit)))
+    share = round(args.soft_overlong * limit)  # its last tokens, over which TRL's falls to -1
+    with replaced(args, reward_weights=_weights_with_punishment(args, len(given))):
+        yield [*given, get_soft_overlong_punishment(limit, max(1, share))]
 
 
 def _weights_with_punishment(args: MicroCoderGRPOConfig, count: int) -> list[float]:

@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -53,18 +52,13 @@ def set_up(trainer: MicroCoderGRPOTrainer) -> None:
         UserError: it lacks something.
     """
     args, rows = trainer.args, trainer.train_dataset
-    if args.dynamic_sampling and not hasattr(rows, "__getitem__"):
-        raise UserError("dynamic_sampling draws prompts itself, so not from a streamed set")
-    if args.drop_above is not None and not hasattr(rows, "__getitem__"):
-        raise UserError("drop_above draws other prompts, so not from a streamed set")
-    if args.drop_above is not None and "problem_id" not in (
-        getattr(rows, "column_names", None) or ()
-    ):
-        raise UserError("drop_above knows prompts by the set's column problem_id; add one")
-    if args.imitate == "reference" and "problem_id" not in (
-        getattr(rows, "column_names", None) or ()
-    ):
-        raise UserError("imitate='reference' knows answers by the set's column problem_id; add one")
+    drops, references = args.drop_above is not None, args.imitate == "reference"
+    for name, draws in (("dynamic_sampling", args.dynamic_sampling), ("drop_above", drops)):
+        if draws and not hasattr(rows, "__getitem__"):
+            raise UserError(f"{name} draws prompts itself, so not from a streamed set")
+    for name, asks in (("drop_above", drops), ("imitate='reference'", references)):
+        if asks and "problem_id" not in (getattr(rows, "column_names", None) or ()):
+            raise UserError(f"{name} knows prompts by the set's column problem_id; add one")
     if args.self_play != "none":
         self_play.set_up(trainer)
     if args.substitute_flat is not None:
@@ -360,7 +354,7 @@ class StaleWeights:
                 "staleness needs several updates a generation: with one TRL takes the ratio to "
                 "the sampling policy for 1"
             )
-        trainer.resume.parts.append(self)
+        trainer.resume.parts[WEIGHTS_FILE] = self
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
@@ -380,17 +374,13 @@ class StaleWeights:
         finally:
             _assign(weights, now)
 
-    def save(self, folder: Path) -> None:
-        """Beside the other files of a checkpoint."""
-        if self._before:
-            torch.save(self._before, folder / WEIGHTS_FILE)
+    def state(self) -> list[dict[str, Tensor]]:
+        """What a checkpoint keeps."""
+        return self._before
 
-    def load(self, folder: Path) -> None:
-        """What :meth:`save` has written."""
-        path = folder / WEIGHTS_FILE
-        if not path.is_file():
-            raise UserError(f"the checkpoint {folder.name} has no {WEIGHTS_FILE}, of staleness")
-        self._before = torch.load(path, map_location=self.trainer.accelerator.device)
+    def take_up(self, state: list[dict[str, Tensor]]) -> None:
+        """What :meth:`state` gave."""
+        self._before = state
 
 
 @torch.no_grad()

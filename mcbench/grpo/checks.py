@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import GenerationConfig
 
 from mcbench.errors import UserError, meant, near
-from mcbench.grpo.config import MicroCoderGRPOConfig
+from mcbench.grpo.config import MEASURED_TEMPERATURES, MicroCoderGRPOConfig
 from mcbench.grpo.options import CLIPPED_LOSSES
 from mcbench.grpo.sampling import ENDS_WITHOUT_TOKEN, ends_without_token
 from mcbench.grpo.truncation import sampled_from, truncating
@@ -68,7 +68,7 @@ def idle_settings(
             "log_completions: TRL writes an evaluation to the file of its step, over what the "
             "batch of that step was, with rows of that batch; record batches by on_generation"
         )
-    for names, (acts, why) in _acting(args).items():
+    for names, acts, why in _acting(args):
         changed = [name for name in names if getattr(args, name) != _default(name)]
         if changed and not acts:
             yield f"no effect of {', '.join(changed)}: {why}"
@@ -85,6 +85,19 @@ def idle_settings(
         )
 
 
+# Settings that act beside one value of another alone.
+_ACT_BESIDE = {
+    ("mask_ratio", "mask_when", "masked_lose", "repeat_rule"): ("truncation_mask", "conditional"),
+    ("imitate_from",): ("imitate", "own"),
+    ("pass_k",): ("advantage_rule", "pass_at_k"),
+    # TRL's own.
+    ("sapo_temperature_neg", "sapo_temperature_pos"): ("loss_type", "sapo"),
+    ("vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"): ("loss_type", "vespo"),
+    ("entropy_target", "entropy_coef_delta", "entropy_coef_min", "entropy_coef_max"): (
+        ("use_adaptive_entropy", True)
+    ),
+    ("ref_model_mixup_alpha", "ref_model_sync_steps"): ("sync_ref_model", True),
+}
 _CORRECTION = tuple(
     f"vllm_importance_sampling_{name}" for name in ("correction", "mode", "clip_max", "clip_min")
 )
@@ -96,102 +109,62 @@ _ONLY_UPDATE = (
 )
 
 
-def _acting(args: MicroCoderGRPOConfig) -> dict[tuple[str, ...], tuple[bool, str]]:
+def _acting(args: MicroCoderGRPOConfig) -> Iterator[tuple[Sequence[str], bool, str]]:
     """Settings that act under a condition alone: whether it holds, and why it does not."""
-    measured = (args.temperature_target_diversity, args.temperature_target_entropy)
-    clipped = (*CLIPPED_LOSSES, "luspo")
+    for names, (name, wanted) in _ACT_BESIDE.items():
+        value = getattr(args, name)
+        yield names, value == wanted, f"{name} is {value!r}, not {wanted!r}"
+    masks = args.truncation_mask == "conditional" and args.mask_ratio == 0
+    yield ["truncation_mask"], not masks, "mask_ratio is 0, so that no response is masked"
+    terms = args.beta or args.entropy_coef or args.use_adaptive_entropy
+    counts = args.loss_type in _OF_RESPONSES and args.truncation_mask == "conditional"
+    yield (
+        ["masked_lose"],
+        not counts or bool(terms) or args.top_entropy_quantile < 1,
+        f"loss_type {args.loss_type!r} counts a response without tokens too, and there is no KL "
+        "term and no entropy",
+    )
+    yield ["drop_above"], args.drop_above != 1, "no share of right responses is above 1"
+    yield (
+        ["kl_estimator", "use_bias_correction_kl"],
+        args.kl_target is None,
+        "kl_target takes the KL from the reward, and the loss has no such term",
+    )
+    yield (
+        _CORRECTION,
+        args.use_vllm or args.sampler_noise > 0,
+        "only vLLM's log-probabilities are corrected, or those that sampler_noise changes",
+    )
+    yield ["token_share"], args.token_rule != "none", "token_rule is 'none'"
+    yield (
+        ["substitute_flat"],
+        not args.dynamic_sampling,
+        "dynamic_sampling leaves no group that fares alike",
+    )
+    measured = any(getattr(args, name) is not None for name in MEASURED_TEMPERATURES)
+    yield ["temperature_grid", "temperature_probe_prompts"], measured, "no temperature is measured"
+    clipped, loss = (*CLIPPED_LOSSES, "luspo"), f"loss_type {args.loss_type!r}"
+    yield ["epsilon", "delta"], args.loss_type in clipped, f"{loss} has no such clip"
+    yield ["epsilon_high"], args.loss_type in (*clipped, "cispo"), f"{loss} has no upper clip"
+    yield (
+        ["importance_sampling_level"],
+        args.loss_type != "vespo",
+        f"{loss} has weights of its own",
+    )
     aggregation = args.multi_objective_aggregation
-    several = args.gradient_accumulation_steps % args.passes_per_generation != 0
-    adaptive = args.use_adaptive_entropy
-    return {
-        ("mask_ratio", "mask_when", "masked_lose", "repeat_rule"): (
-            args.truncation_mask == "conditional",
-            f"truncation_mask is {args.truncation_mask!r}, not 'conditional'",
-        ),
-        ("truncation_mask",): (
-            not (args.truncation_mask == "conditional" and args.mask_ratio == 0),
-            "mask_ratio is 0, so that no response is masked",
-        ),
-        ("masked_lose",): (
-            args.truncation_mask != "conditional"
-            or args.loss_type not in _OF_RESPONSES
-            or bool(args.beta or args.entropy_coef or adaptive)
-            or args.top_entropy_quantile < 1,
-            f"loss_type {args.loss_type!r} counts a response without tokens too, and there is no "
-            "KL term and no entropy",
-        ),
-        ("drop_above",): (args.drop_above != 1, "no share of right responses is above 1"),
-        ("kl_estimator", "use_bias_correction_kl"): (
-            args.kl_target is None,
-            "kl_target takes the KL from the reward, and the loss has no such term",
-        ),
-        _CORRECTION: (
-            args.use_vllm or args.sampler_noise > 0,
-            "only vLLM's log-probabilities are corrected, or those that sampler_noise changes",
-        ),
-        ("token_share",): (args.token_rule != "none", "token_rule is 'none'"),
-        ("imitate_from",): (args.imitate == "own", f"imitate is {args.imitate!r}, not 'own'"),
-        ("substitute_flat",): (
-            not args.dynamic_sampling,
-            "dynamic_sampling leaves no group that fares alike",
-        ),
-        ("pass_k",): (
-            args.advantage_rule == "pass_at_k",
-            f"advantage_rule is {args.advantage_rule!r}, not 'pass_at_k'",
-        ),
-        ("temperature_grid", "temperature_probe_prompts"): (
-            measured != (None, None) or args.temperature_restore is not None,
-            "no temperature is measured",
-        ),
-        ("epsilon",): (
-            args.loss_type in clipped,
-            f"loss_type {args.loss_type!r} has no lower clip",
-        ),
-        ("epsilon_high",): (
-            args.loss_type in (*clipped, "cispo"),
-            f"loss_type {args.loss_type!r} has no upper clip",
-        ),
-        ("importance_sampling_level",): (
-            args.loss_type != "vespo",
-            "loss_type 'vespo' has weights of its own",
-        ),
-        ("scale_rewards",): (
-            aggregation == "sum_then_normalize",
-            f"multi_objective_aggregation={aggregation!r} divides by deviations of its own",
-        ),
-        ("epsilon", "epsilon_high", "clip_ratio_c", "importance_sampling_level"): (
-            several or args.use_vllm,
-            _ONLY_UPDATE,
-        ),
-        ("token_rule",): (
-            args.token_rule != "kl_cov" or several or args.use_vllm,
-            f"the penalty of 'kl_cov' is on ratios, and {_ONLY_UPDATE}",
-        ),
-        # TRL's own.
-        ("off_policy_mask_threshold",): (several or args.use_vllm, _ONLY_UPDATE),
-        ("delta",): (
-            args.clip_ratio_c is not None  # the same under verl's name
-            or (args.loss_type in clipped and (several or args.use_vllm)),
-            f"it bounds ratios of the losses {', '.join(clipped)}, and either loss_type "
-            f"{args.loss_type!r} is none of them or {_ONLY_UPDATE}",
-        ),
-        ("sapo_temperature_neg", "sapo_temperature_pos"): (
-            args.loss_type == "sapo",
-            f"loss_type is {args.loss_type!r}, not 'sapo'",
-        ),
-        ("vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"): (
-            args.loss_type == "vespo",
-            f"loss_type is {args.loss_type!r}, not 'vespo'",
-        ),
-        ("entropy_target", "entropy_coef_delta", "entropy_coef_min", "entropy_coef_max"): (
-            adaptive,
-            "use_adaptive_entropy is off",
-        ),
-        ("ref_model_mixup_alpha", "ref_model_sync_steps"): (
-            args.sync_ref_model,
-            "sync_ref_model is off",
-        ),
-    }
+    yield (
+        ["scale_rewards"],
+        aggregation == "sum_then_normalize",
+        f"multi_objective_aggregation={aggregation!r} divides by deviations of its own",
+    )
+    several = args.use_vllm or args.gradient_accumulation_steps % args.passes_per_generation != 0
+    of_ratios = ["epsilon", "epsilon_high", "clip_ratio_c", "delta", "importance_sampling_level"]
+    yield [*of_ratios, "off_policy_mask_threshold"], several, _ONLY_UPDATE
+    yield (
+        ["token_rule"],
+        args.token_rule != "kl_cov" or several,
+        f"the penalty of 'kl_cov' is on ratios, and {_ONLY_UPDATE}",
+    )
 
 
 def _default(name: str) -> Any:

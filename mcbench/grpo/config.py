@@ -1,6 +1,7 @@
 """TRL's ``GRPOConfig`` with the options of MicroCoder-GRPO, and what is refused of both."""
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +12,17 @@ from mcbench.errors import UserError, unknown
 from mcbench.grpo.batch_plan import posing_groups
 from mcbench.grpo.correction import MODES
 from mcbench.grpo.options import ABOUT, CLIPPED_LOSSES, DEFAULTS, About, Options
-from mcbench.grpo.temperature import check_grid, check_stages, generation_period, parse_stages
+from mcbench.grpo.temperature import check_grid, check_stages, parse_stages, stage_value
 
 _COUNTS = (
     "num_iterations", "num_generations_eval", "max_completion_length", "steps_per_generation",
     "ref_model_sync_steps",
 )  # fmt: skip
+_FROM_0 = (
+    "epsilon", "epsilon_high", "beta", "off_policy_mask_threshold", "vespo_k_neg", "vespo_k_pos",
+    "vespo_lambda_neg", "vespo_lambda_pos", "max_tool_calling_iterations",
+)  # fmt: skip
+_ABOVE_0 = ("delta", "repetition_penalty", "sapo_temperature_neg", "sapo_temperature_pos")
 # Allowed names and ranges of TRL 1.16's own, which finds a wrong one only in the middle of the
 # first update.
 _CHECKED = {
@@ -28,35 +34,27 @@ _CHECKED = {
     "multi_objective_aggregation": About(among=("normalize_then_sum", "sum_then_normalize")),
     "importance_sampling_level": About(among=("sequence", "token")),
     "vllm_importance_sampling_mode": About(among=MODES),
-    "epsilon": About(low=0),
-    "epsilon_high": About(low=0),
-    "delta": About(above=0),
-    "beta": About(low=0),
-    "top_entropy_quantile": About(low=0, high=1),
-    "top_p": About(low=0, high=1),
+    "temperature": About(above=0, high=sys.float_info.max),  # not infinity
     "top_k": About(low=-1),
-    "min_p": About(low=0, high=1),
-    "repetition_penalty": About(above=0),
-    "off_policy_mask_threshold": About(low=0),
-    "sapo_temperature_neg": About(above=0),
-    "sapo_temperature_pos": About(above=0),
-    **dict.fromkeys(("vespo_k_neg", "vespo_k_pos"), About(low=0)),
-    **dict.fromkeys(("vespo_lambda_neg", "vespo_lambda_pos"), About(low=0)),
-    "max_tool_calling_iterations": About(low=0),
+    **dict.fromkeys(("top_p", "min_p", "top_entropy_quantile"), About(low=0, high=1)),
+    **dict.fromkeys(_FROM_0, About(low=0)),
+    **dict.fromkeys(_ABOVE_0, About(above=0)),
     **dict.fromkeys(_COUNTS, About(low=1)),
+    "entropy_coef": About(),
 }
+_NUMBERS = (
+    *(name for name, about in _CHECKED.items() if about.is_number),
+    *("correct_threshold", "incorrect_threshold", "entropy_coef"),
+)
 _WHOLE = {
     *("top_k", "max_tool_calling_iterations", *_COUNTS),
     *(name for name, value in DEFAULTS.items() if type(value) is int),
 }
-_MAPPINGS = ("chat_template_kwargs", "generation_kwargs")
-_TEMPERATURES = (
-    "temperature_stages", "temperature_target_diversity", "temperature_target_entropy",
-    "temperature_restore",
+MEASURED_TEMPERATURES = (
+    "temperature_target_diversity", "temperature_target_entropy", "temperature_restore",
 )  # fmt: skip
 CRITICISED = ("critic", "blame")
 OWN_CREDIT = (*CRITICISED, "feedback")
-_AGGREGATION = "multi_objective_aggregation"
 
 
 def _points(stages: list[Any] | str | None) -> list[list[Any]]:
@@ -69,20 +67,14 @@ def _is_finite(value: Any) -> bool:
     return number and math.isfinite(value)
 
 
-def _is_token(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_count(value: Any) -> bool:
-    return _is_token(value) and value > 0
+def _is_whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def _are_rising_steps(steps: Any) -> bool:
-    if not isinstance(steps, (list, tuple)) or not steps:
+    if not isinstance(steps, (list, tuple)) or not all(_is_whole(one, 1) for one in steps):
         return False
-    if any(isinstance(one, bool) or not isinstance(one, int) for one in steps):
-        return False
-    return steps[0] > 0 and list(steps) == sorted(steps)
+    return len(steps) > 0 and list(steps) == sorted(steps)
 
 
 @dataclass
@@ -95,15 +87,13 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
     """
 
     def __post_init__(self) -> None:
-        self._check_types()
+        self._check_numbers()
         self._check_mask()
-        if self.temperature_stages is not None:
-            self.temperature_stages = parse_stages(self.temperature_stages, "temperature_stages")
-        if self.length_stages is not None:
-            self.length_stages = parse_stages(self.length_stages, "length_stages")
+        for name in ("temperature_stages", "length_stages"):
+            if (given := getattr(self, name)) is not None:
+                setattr(self, name, parse_stages(given, name))
         if self.truncation_mask == "all":
             self.mask_truncated_completions = True
-        self._check_ranges()
         super().__post_init__()
         if self.sample_unfinished and (self.use_vllm or self.use_transformers_continuous_batching):
             raise UserError(
@@ -129,11 +119,9 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
 
     @property
     def generation_period(self) -> int:
-        """Updates between two generation boundaries."""
-        assert self.steps_per_generation is not None  # set by GRPOConfig
-        return generation_period(
-            self.gradient_accumulation_steps, self.steps_per_generation, self.num_iterations
-        )
+        """Updates between two steps that begin with a new generation: 1 if every update does."""
+        every = self.passes_per_generation
+        return every // math.gcd(every, self.gradient_accumulation_steps)
 
     @property
     def temperature_points(self) -> list[list[Any]]:
@@ -144,6 +132,11 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
     def length_points(self) -> list[list[Any]]:
         """``[[start step, tokens], ...]``; empty without stages."""
         return _points(self.length_stages)
+
+    def length_at(self, step: int) -> int | None:
+        """L_max of a batch that is generated at this step."""
+        length = stage_value(self.length_points, step)
+        return self.max_completion_length if length is None else int(length)
 
     def response_limit(self, tools: bool = False) -> int | None:
         """Tokens that a response may have: L_max, unless ``generation_kwargs`` says otherwise; with
@@ -157,31 +150,27 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
 
     def _check_limit(self) -> None:
         """Refuses ``max_completion_length=None`` where something needs a limit."""
+        unlimited, unset = self.response_limit() is None, self.max_completion_length is None
         needing = {
-            "truncation_mask='conditional'": self.truncation_mask == "conditional",
-            "soft_overlong": bool(self.soft_overlong),
+            "truncation_mask='conditional'": unlimited and self.truncation_mask == "conditional",
+            "soft_overlong": unlimited and bool(self.soft_overlong),
+            "loss_type='dr_grpo'": unset and self.loss_type == "dr_grpo",
+            "length_stages": unset and self.length_stages is not None,
         }
-        if self.response_limit() is not None:
-            needing = {}
-        if self.max_completion_length is None:
-            needing |= {
-                "loss_type='dr_grpo'": self.loss_type == "dr_grpo",
-                "length_stages": self.length_stages is not None,
-            }
         for option in (name for name, needs in needing.items() if needs):
             raise UserError(
                 f"{option} needs the limit of a response; set max_completion_length, which is None"
             )
 
-    def _check_types(self) -> None:
-        numbers = (name for name, about in _CHECKED.items() if about.is_number)
-        others = ("correct_threshold", "incorrect_threshold", "temperature", "entropy_coef")
-        for name in (*numbers, *others):
-            value = getattr(self, name)
+    def _check_numbers(self) -> None:
+        for name in _NUMBERS:
+            value, about = getattr(self, name), _CHECKED[name]
             kinds = (int,) if name in _WHOLE else (int, float)
             if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
                 wanted = "a whole number" if name in _WHOLE else "a number"
                 raise UserError(f"{name} must be {wanted}, got {value!r}")
+            if value is not None and not about.holds(value):
+                raise UserError(f"{name} must be {about.range}, got {value}")
         weights = [] if self.reward_weights is None else self.reward_weights
         if not isinstance(weights, (list, tuple)) or not all(map(_is_finite, weights)):
             raise UserError(f"reward_weights must be a list of numbers, got {weights!r}")
@@ -205,15 +194,7 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
             if about.among and getattr(self, name) not in about.among:
                 raise unknown(name, getattr(self, name), about.among)
 
-    def _check_ranges(self) -> None:
-        for name, about in _CHECKED.items():
-            value = getattr(self, name)
-            if about.is_number and value is not None and not about.holds(value):
-                raise UserError(f"{name} must be {about.range}, got {value}")
-
     def _check_temperature(self) -> None:
-        if not (math.isfinite(self.temperature) and self.temperature > 0):
-            raise UserError(f"temperature must be greater than 0, got {self.temperature}")
         self.temperature = float(self.temperature)  # generate refuses a whole number
         check_grid(self.temperature_grid)
         diversity = self.temperature_target_diversity
@@ -222,7 +203,8 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
                 f"temperature_target_diversity is a share of unique 4-grams in (0, 1], got "
                 f"{diversity}"
             )
-        several = [name for name in _TEMPERATURES if getattr(self, name) is not None]
+        ways = ("temperature_stages", *MEASURED_TEMPERATURES)
+        several = [name for name in ways if getattr(self, name) is not None]
         if len(several) > 1:
             raise UserError(f"{' and '.join(several)} both set the temperature; give one")
         if several in ([], ["temperature_stages"]):
@@ -261,8 +243,6 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
         self.delta = self.clip_ratio_c
 
     def _check_rivals(self) -> None:
-        if self.advantage_rule != "group":
-            self._check_advantages_of_trl(f"advantage_rule={self.advantage_rule!r}")
         if self.advantage_rule == "pass_at_k" and self.pass_k > (self.num_generations or 1):
             raise UserError(f"pass_k is at most num_generations, {self.num_generations}")
         if self.token_rule != "none":
@@ -290,18 +270,9 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
         if self.soft_overlong_weight != 1 and not self.soft_overlong:
             raise UserError("soft_overlong_weight weighs soft_overlong, which is off; set both")
 
-    def _check_advantages_of_trl(self, option: str) -> None:
-        """Refuses settings of advantages that are not TRL's where an option has its own."""
-        for name, only in (("scale_rewards", "group"), (_AGGREGATION, "sum_then_normalize")):
-            if getattr(self, name) != only:
-                raise UserError(
-                    f"{option} has advantages of its own, which {name} does not change; leave "
-                    f"{name} at {only!r}, got {getattr(self, name)!r}"
-                )
-
     def _check_credit(self) -> None:
-        for name in ("drop_above", "substitute_flat", "temperature_restore"):
-            if getattr(self, name) and self.world_size > 1:
+        for name in ("drop_above", "substitute_flat", "temperature_restore", "self_play"):
+            if getattr(self, name) != DEFAULTS[name] and self.world_size > 1:
                 raise UserError(f"{name} is for one process, which sees whole groups")
         if self.kl_target is not None and not self.beta:
             raise UserError("kl_target adapts beta, which must be above 0 at the start")
@@ -331,23 +302,27 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
             raise UserError("substitute_flat goes without KL term (beta=0) and truncation_mask")
 
     def _check_own_advantages(self) -> None:
-        # These give tokens an advantage whatever that of their response is.
-        if self.token_credit in OWN_CREDIT and self.truncation_mask == "conditional":
+        have = {
+            f"advantage_rule={self.advantage_rule!r}": self.advantage_rule != "group",
+            f"token_credit={self.token_credit!r}": self.token_credit in OWN_CREDIT,
+            "kl_target": self.kl_target is not None,
+        }
+        own = [option for option, has in have.items() if has]
+        if len(own) > 1:
+            raise UserError(f"{own[0]} has advantages of its own, which {own[1]} is no part of")
+        # The others give tokens an advantage whatever that of their response is.
+        if own and self.advantage_rule == "group" and self.truncation_mask == "conditional":
             raise UserError(
-                f"token_credit={self.token_credit!r} would undo the conditional mask; set "
-                "truncation_mask='none' (recipe grpo_plus)"
+                f"{own[0]} would undo the conditional mask; set truncation_mask='none' (recipe "
+                "grpo_plus)"
             )
-        own = [f"token_credit={self.token_credit!r}"] if self.token_credit in OWN_CREDIT else []
-        if own and self.kl_target is not None:
-            raise UserError(
-                f"{own[0]} has advantages of its own, which the KL of kl_target is no part of"
-            )
-        for option in [*own, *([] if self.kl_target is None else ["kl_target"])]:
-            if self.advantage_rule != "group":
-                raise UserError(f"{option} has advantages of its own: no advantage_rule")
-            self._check_advantages_of_trl(option)
-        if self.kl_target is not None and self.truncation_mask == "conditional":
-            raise UserError("kl_target would undo the conditional mask; set truncation_mask='none'")
+        of_trl = {"scale_rewards": "group", "multi_objective_aggregation": "sum_then_normalize"}
+        for name, only in of_trl.items():
+            if own and getattr(self, name) != only:
+                raise UserError(
+                    f"{own[0]} has advantages of its own, which {name} does not change; leave "
+                    f"{name} at {only!r}, got {getattr(self, name)!r}"
+                )
         if self.imitate != "none" and (self.world_size > 1 or self.use_liger_kernel):
             raise UserError("imitate is for one process, without the Liger kernel")
 
@@ -358,8 +333,6 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
         for name in others:
             if getattr(self, name) not in (None, 0):
                 raise UserError(f"self_play makes batches of its own: no {name}")
-        if self.world_size > 1:
-            raise UserError("self_play is for one process, which sees whole groups")
         size = self.num_generations or 1
         posing_groups((self.generation_batch_size or 0) // size, size)
 
@@ -389,15 +362,13 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
                 check_stages(points, name, period)
         if any(value != int(value) for _, value in self.length_points):
             raise UserError(f"length_stages counts whole tokens, got {self.length_points}")
-        if self.temperature_points and self.temperature_points[0][0] == 0:
-            self.temperature = self.temperature_points[0][1]
+        self.temperature = stage_value(self.temperature_points, 0) or self.temperature
         if self.length_stages is not None:
             self.length_stages = [[start, int(value)] for start, value in self.length_points]
-            if self.length_stages[0][0] == 0:
-                self.max_completion_length = self.length_stages[0][1]
+            self.max_completion_length = self.length_at(0)
 
     def _check_generation_kwargs(self) -> None:
-        for name in _MAPPINGS:  # TRL has parsed what came as JSON
+        for name in ("chat_template_kwargs", "generation_kwargs"):  # TRL has parsed JSON
             if not isinstance(getattr(self, name) or {}, Mapping):
                 raise UserError(f"{name} must be a dictionary, got {getattr(self, name)!r}")
         generation_kwargs: Any = self.generation_kwargs or {}
@@ -411,19 +382,18 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
             raise UserError("top_k=-1 is vLLM's way to say all tokens; transformers' is 0")
         if self.sample_unfinished and generation_kwargs.get("num_beams") not in (None, 1):
             raise UserError("sample_unfinished has no beams: drop num_beams of generation_kwargs")
-        for option, key in (
-            ("temperature_stages", "temperature"),
-            ("temperature_target_diversity", "temperature"),
-            ("temperature_target_entropy", "temperature"),
-            ("temperature_restore", "temperature"),
-            ("sample_unfinished", "temperature"),  # whose log-probabilities are of its temperature
-            ("length_stages", "max_new_tokens"),
-            ("length_stages", "max_tokens"),
-        ):
-            if getattr(self, option) not in (None, False) and key in generation_kwargs:
-                raise UserError(
-                    f"generation_kwargs sets {key!r}, which {option} must control; drop one"
-                )
+        controlled = {
+            # The log-probabilities of sample_unfinished are of its temperature.
+            "temperature": ("temperature_stages", *MEASURED_TEMPERATURES, "sample_unfinished"),
+            "max_new_tokens": ("length_stages",),
+            "max_tokens": ("length_stages",),
+        }
+        for key, options in controlled.items():
+            for option in options:
+                if key in generation_kwargs and getattr(self, option) not in (None, False):
+                    raise UserError(
+                        f"generation_kwargs sets {key!r}, which {option} must control; drop one"
+                    )
 
     def _check_sampling(self, generation_kwargs: Mapping[str, Any]) -> None:
         """Refuses values that ``generate`` would end on in the middle of the first update."""
@@ -435,15 +405,15 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
         if "temperature" in generation_kwargs:  # generate refuses a whole number
             self.generation_kwargs = {**generation_kwargs, "temperature": float(temperature)}
         for name in ("max_new_tokens", "max_tokens"):
-            if name in generation_kwargs and not _is_count(generation_kwargs[name]):
+            if name in generation_kwargs and not _is_whole(generation_kwargs[name], 1):
                 raise UserError(
                     f"{name} of generation_kwargs must be a whole number of at least 1, got "
                     f"{generation_kwargs[name]!r}"
                 )
         for name in ("eos_token_id", "stop_token_ids"):
             ids = generation_kwargs.get(name)
-            several = isinstance(ids, (list, tuple))
-            if ids is not None and not all(map(_is_token, ids if several else [ids])):
+            listed = ids if isinstance(ids, (list, tuple)) else [ids]
+            if ids is not None and not all(_is_whole(one, 0) for one in listed):
                 raise UserError(
                     f"{name} of generation_kwargs must be the number of a token, or a list of "
                     f"them, got {ids!r}"

@@ -82,8 +82,7 @@ def weight_by_length(
 
 def quarter_of(lengths: NDArray[np.int64], limit: int) -> NDArray[np.float64]:
     """In which quarter of ``limit`` each length is, from 1 to 4."""
-    found: NDArray[np.float64] = np.ceil(4 * np.minimum(lengths, limit) / limit).clip(1)
-    return found
+    return np.ceil(4 * np.minimum(lengths, limit) / limit).clip(1)
 
 
 def noise(trainer: RepairedGRPOTrainer, lengths: list[int]) -> list[NDArray[np.float64]]:
@@ -102,7 +101,7 @@ def noise(trainer: RepairedGRPOTrainer, lengths: list[int]) -> list[NDArray[np.f
 
 def loss_mask(output: dict[str, Any]) -> Tensor:
     """(B, T) the tokens in the loss: of the response, and not of a tool."""
-    mask: Tensor = output["completion_mask"]
+    mask = output["completion_mask"]
     return mask * output["tool_mask"] if "tool_mask" in output else mask
 
 

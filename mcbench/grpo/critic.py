@@ -14,14 +14,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mcbench.errors import UserError
 from mcbench.grpo.masking import uniform_draws
 
 if TYPE_CHECKING:
@@ -65,8 +63,7 @@ class Critic:
     def logits(self, ids: Tensor, seen: Tensor, tokens: int) -> Tensor:
         """(B, T, 4) of the last ``tokens`` of (B, W + T) ids."""
         states = self.model["body"](input_ids=ids, attention_mask=seen).last_hidden_state
-        found: Tensor = self.model["head"](states[:, -tokens:])
-        return found
+        return self.model["head"](states[:, -tokens:])
 
     def learn(self, ids: Tensor, seen: Tensor, mask: Tensor, outcomes: Tensor, key: Any) -> None:
         """Some steps on a batch's (B,) outcomes; ``key`` decides the order of its responses."""
@@ -103,15 +100,13 @@ class Critic:
         chosen = came[:, None, None].expand(*mask.shape, 1)
         return found.softmax(dim=-1).gather(2, chosen).squeeze(2)
 
-    def save(self, folder: Path) -> None:
-        """Beside the other files of a checkpoint."""
-        torch.save([self.model.state_dict(), self.optimizer.state_dict()], folder / FILE)
+    def state(self) -> list[dict[str, Any]]:
+        """What a checkpoint keeps."""
+        return [self.model.state_dict(), self.optimizer.state_dict()]
 
-    def load(self, folder: Path) -> None:
-        """What :meth:`save` has written."""
-        if not (folder / FILE).is_file():
-            raise UserError(f"the checkpoint {folder.name} has no {FILE}, of token_credit")
-        model, optimizer = torch.load(folder / FILE)
+    def take_up(self, state: list[dict[str, Any]]) -> None:
+        """What :meth:`state` gave."""
+        model, optimizer = state
         self.model.load_state_dict(model)
         self.optimizer.load_state_dict(optimizer)
 

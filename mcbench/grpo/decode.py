@@ -112,10 +112,7 @@ def attend(
     is left to ``sdpa``. Returns (B, 1, heads, head size).
     """
     if not isinstance(key, tuple):
-        result: tuple[Tensor, None] = sdpa_attention_forward(
-            module, query, key, value, attention_mask, **kwargs
-        )
-        return result
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
     groups = query.unflatten(1, (key[0].shape[1], -1)).squeeze(3)  # (B, key heads, queries, size)
     scale = kwargs.get("scaling") or query.shape[-1] ** -0.5
     scores = torch.cat([groups @ keys.mT for keys in key], dim=-1).float() * scale

@@ -22,7 +22,6 @@ Group = Sequence[Ids]
 ORDERS = (1, 2, 3, 4)
 SELF_BLEU_TOKEN_BUDGET = 524_288
 FIRST_TOKENS = 48
-_PACKED_BITS = 16
 
 
 def grouped(items: Sequence[Any], size: int) -> list[Sequence[Any]]:
@@ -38,11 +37,11 @@ def distinct_n(groups: Sequence[Group], orders: Sequence[int] = ORDERS) -> dict[
     """
     values: dict[int, list[float]] = {n: [] for n in orders}
     for group in groups:
-        ids, lengths = _pooled(group)
+        found = _ngrams(group, orders)
         for n in orders:
-            grams, _ = _ngrams(ids, lengths, n)
+            grams, _ = found[n]
             if grams.size:
-                values[n].append(_count_unique(grams) / grams.size)
+                values[n].append((1 + int(grams.max())) / grams.size)
     return {n: float(np.mean(v)) if v else float("nan") for n, v in values.items()}
 
 
@@ -109,93 +108,49 @@ def last_code_block(response: str) -> str | None:
     return block
 
 
+_DOCUMENTED = (ast.Module, ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)
+
+
 def _normalised(source: str) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a generated program may hold "\d": no user's concern
             tree = ast.parse(source)
-        return repr(_tree_key(tree))  # raises on integers of more than 4,300 digits, for one
+        for node in ast.walk(tree):
+            if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+                del node.body[0]
+        return ast.dump(tree)  # raises on integers of more than 4,300 digits, for one
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return repr(source.strip())
 
 
-def _tree_key(node: object) -> object:
-    """Nested tuples of an AST, without positions, contexts and docstrings."""
-    if isinstance(node, ast.AST):
-        fields = [getattr(node, name, None) for name in node._fields if name != "ctx"]
-        if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
-            fields = [_without_docstring(field) for field in fields]
-        return (type(node).__name__, *map(_tree_key, fields))
-    if isinstance(node, list):
-        return [_tree_key(item) for item in node]
-    return node
-
-
-def _without_docstring(field: object) -> object:
-    match field:
-        case [ast.Expr(value=ast.Constant(value=str())), *rest]:
-            return rest
-    return field
-
-
-def _pooled(group: Group) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """All tokens of a group in a row, renumbered 0..U-1 so that an n-gram packs into 64 bits, and
-    the lengths.
+def _ngrams(
+    group: Group, orders: Sequence[int] = ORDERS
+) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """By n the n-grams of a group, as numbers 0..U-1 that are equal where the n-grams are, and the
+    response that each comes from. None crosses two responses.
     """
     lengths = np.array([len(ids) for ids in group], dtype=np.int64)
-    flat = (
-        np.concatenate([np.asarray(ids, dtype=np.int64) for ids in group])
-        if len(group)
-        else lengths
-    )
-    if not flat.size:
-        return flat.astype(np.uint64), lengths
-    seen = np.zeros(int(flat.max()) + 1, dtype=bool)
-    seen[flat] = True
-    return (np.cumsum(seen) - 1)[flat].astype(np.uint64), lengths
-
-
-def _ngrams(
-    ids: NDArray[np.uint64], lengths: NDArray[np.int64], n: int
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """One integer per n-gram and the response it comes from; exact (equal integers iff equal
-    n-grams).
-    """
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-    if ids.size < n:
-        return ids[:0], owner[:0]
-    last = ids.size - n + 1
-    if ids.size and int(ids.max()) >= 1 << _PACKED_BITS:
-        grams = _dense_pairs(ids, n)
-    else:
-        grams = ids[:last].copy()
-        for offset in range(1, n):
-            grams = (grams << np.uint64(_PACKED_BITS)) | ids[offset : offset + last]
-    inside = owner[:last] == owner[n - 1 :]
-    return grams[inside], owner[:last][inside]
-
-
-def _dense_pairs(ids: NDArray[np.uint64], n: int) -> NDArray[np.uint64]:
-    """N-grams of more than 2^16 different tokens: renumber after each added token."""
-    grams = ids
-    for offset in range(1, n):
-        packed = (grams[: ids.size - offset] << np.uint64(32)) | ids[offset:]
-        grams = np.unique(packed, return_inverse=True)[1].astype(np.uint64)
-    return grams
-
-
-def _count_unique(grams: NDArray[np.uint64]) -> int:
-    ordered = np.sort(grams)
-    return 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+    owner, ends = (np.repeat(of, lengths) for of in (np.arange(len(group)), np.cumsum(lengths)))
+    flat = np.concatenate([lengths[:0], *(np.asarray(ids, dtype=np.int64) for ids in group)])
+    tokens = grams = np.unique(flat, return_inverse=True)[1]
+    starts, found = np.arange(flat.size), {}
+    for n in range(1, max(orders) + 1):
+        found[n] = grams, owner[starts]
+        goes_on = starts + n < ends[starts]
+        starts = starts[goes_on]
+        longer = grams[goes_on] * flat.size + tokens[starts + n]
+        grams = np.unique(longer, return_inverse=True)[1]
+    return found
 
 
 def _group_self_bleu(group: Group) -> float:
-    ids, lengths = _pooled(group)
+    lengths = np.array([len(ids) for ids in group])
     logs, orders = np.zeros(len(lengths)), np.zeros(len(lengths))
-    for n in ORDERS:
+    for n, (grams, owner) in _ngrams(group).items():
         total = np.maximum(0, lengths - n + 1)
         some = total > 0
-        clipped = _clipped_counts(*_ngrams(ids, lengths, n), len(lengths))
+        clipped = _clipped_counts(grams, owner, len(lengths))
         precision = np.where(clipped > 0, clipped, 0.1)[some] / total[some]
         logs[some] += np.log(precision)
         orders += some
@@ -203,7 +158,7 @@ def _group_self_bleu(group: Group) -> float:
 
 
 def _clipped_counts(
-    grams: NDArray[np.uint64], owner: NDArray[np.int64], size: int
+    grams: NDArray[np.int64], owner: NDArray[np.int64], size: int
 ) -> NDArray[np.int64]:
     """For each of ``size`` responses its n-grams, each kind counted as often as in that of the
     other responses that has it most, at most. Time and memory grow with the n-grams, not with their
@@ -211,20 +166,15 @@ def _clipped_counts(
     """
     if not grams.size:
         return np.zeros(size, dtype=np.int64)
-    order = np.argsort(grams, kind="stable")  # by kind, and then by response as before
-    grams, owner = grams[order], owner[order]
-    first = np.r_[True, grams[1:] != grams[:-1]]  # of its kind
-    pairs = np.flatnonzero(first | np.r_[True, owner[1:] != owner[:-1]])  # of a kind and response
-    counts = np.diff(np.r_[pairs, grams.size])
-    kinds = np.flatnonzero(first[pairs])
-    sizes = np.diff(np.r_[kinds, pairs.size])
-    most = np.maximum.reduceat(counts, kinds)
-    is_most = counts == np.repeat(most, sizes)
-    less = np.maximum.reduceat(np.where(is_most, 0, counts), kinds)
-    second = np.where(np.add.reduceat(is_most.astype(np.int64), kinds) > 1, most, less)
-    others = np.where(is_most, np.repeat(second, sizes), np.repeat(most, sizes))
-    clipped = np.minimum(counts, others)
-    return np.bincount(owner[pairs], clipped, minlength=size).astype(np.int64)
+    pairs, counts = np.unique(grams * size + owner, return_counts=True)  # of a kind and response
+    kinds, owners = np.divmod(pairs, size)
+    most, second = np.zeros((2, kinds[-1] + 1), dtype=np.int64)
+    np.maximum.at(most, kinds, counts)
+    has_most = counts == most[kinds]
+    np.maximum.at(second, kinds[~has_most], counts[~has_most])
+    alone = has_most & (np.bincount(kinds[has_most])[kinds] == 1)
+    others = np.where(alone, second[kinds], most[kinds])
+    return np.bincount(owners, np.minimum(counts, others), minlength=size).astype(np.int64)
 
 
 def _brevity_penalty(lengths: NDArray[np.int64]) -> NDArray[np.float64]:

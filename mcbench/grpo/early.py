@@ -13,11 +13,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from mcbench.grpo.decode import Trace
+from mcbench.grpo.replaced import replaced
 
 if TYPE_CHECKING:
     from mcbench.grpo.trl_compat import RepairedGRPOTrainer
@@ -44,8 +46,7 @@ class Rollout:
     @property
     def own_ids(self) -> list[int]:
         """The tokens that the policy sampled."""
-        own = self.own or [1] * len(self.ids)
-        return [token for token, ours in zip(self.ids, own, strict=True) if ours]
+        return list(compress(self.ids, self.own or [1] * len(self.ids)))
 
 
 class Left(Exception):
@@ -96,22 +97,21 @@ def scored(trainer: RepairedGRPOTrainer, rows: list[dict[str, Any]]) -> list[Rol
 
 
 def _until(part: str, trainer: Any, rows: list[dict[str, Any]]) -> list[Rollout]:
-    training, metrics = trainer.model.training, trainer._metrics
-    seen = trainer.state.num_input_tokens_seen
-    trainer._metrics = {mode: defaultdict(list) for mode in metrics}
-    trainer.batch_rows, trainer.leaving = rows, Leaving(part)
+    training, seen = trainer.model.training, trainer.state.num_input_tokens_seen
+    metrics: dict[str, Any] = {mode: defaultdict(list) for mode in trainer._metrics}
+    trainer.batch_rows, leaving = rows, Leaving(part)
     trainer.model.train()
     try:
-        trainer.step(rows)
+        with replaced(trainer, _metrics=metrics, leaving=leaving):
+            trainer.step(rows)
     except Left:
-        return list(trainer.leaving.found)
+        return leaving.found
     finally:
-        trainer.leaving = None
         trainer.model.train(training)
-        for name, values in trainer._metrics["train"].items():
+        trainer.state.num_input_tokens_seen = seen
+        for name, values in metrics["train"].items():
             if part == REWARDS and name.startswith("tools/"):  # of all that was sampled
-                metrics["train"][name] += values
-        trainer._metrics, trainer.state.num_input_tokens_seen = metrics, seen
+                trainer._metrics["train"][name] += values
     raise RuntimeError("TRL's step did not ask for rewards; this needs trl>=1.16,<1.17")
 
 
@@ -141,12 +141,8 @@ class Replay:
         trainer.trace = None
         if len(traced) == len(self.rollouts):
             trainer.trace = Trace(*(list(column) for column in zip(*traced, strict=True)))
-        before = trainer.rollout_func, trainer.tools
-        trainer.rollout_func, trainer.tools = lambda *_: answer, []
-        try:
+        with replaced(trainer, rollout_func=lambda *_: answer, tools=[]):
             yield [""] * len(self.rollouts)
-        finally:
-            trainer.rollout_func, trainer.tools = before
 
     def completed(self, result: tuple[Any, ...]) -> tuple[Any, ...]:
         """What TRL's ``_generate`` made of it, with the completions and images as they were."""

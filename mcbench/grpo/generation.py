@@ -13,9 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from mcbench.grpo.observed import sampler_log_probs
 from mcbench.grpo.sampling import limit_after
@@ -69,7 +67,7 @@ def generated(
     neither.
     """
     ids = [np.asarray(row, dtype=np.int64) for row in trainer.sampled_ids]
-    completion_ids = gather_sequences(trainer, ids)
+    completion_ids = trainer.gather_objects(ids)
     count, trace = len(completion_ids), trainer.trace
 
     def of_tokens(found: Any) -> list[NDArray[Any]] | None:
@@ -77,7 +75,7 @@ def generated(
             return None
         values = [row.float().cpu().numpy() for row in found]
         rows = [row[: len(tokens)] for row, tokens in zip(values, ids, strict=True)]
-        return gather_sequences(trainer, rows)
+        return trainer.gather_objects(rows)
 
     sampled = output.get("old_per_token_logps", sampler_log_probs(trainer, output))
     if sampled is None and trace is not None:
@@ -91,7 +89,7 @@ def generated(
     lengths = np.array([len(row) for row in completion_ids])
     if trainer.sampled_mask is not None:
         mask = [np.asarray(row, dtype=bool) for row in trainer.sampled_mask]
-        own = gather_sequences(trainer, mask)
+        own = trainer.gather_objects(mask)
         lengths = np.array([row.sum() for row in own])
     return GenerationBatch(
         step=trainer.state.global_step,
@@ -110,20 +108,6 @@ def generated(
         entropies=of_tokens(None if trace is None else trace.entropies),
         **{name: _as_arrays(value) for name, value in decided.items()},
     )
-
-
-def gather_sequences(trainer: RepairedGRPOTrainer, local: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    """The 1-D arrays, of any lengths, of all processes; every process must call."""
-    processes = trainer.accelerator.num_processes
-    if processes == 1:
-        return local
-    flat = torch.from_numpy(np.concatenate(local))
-    sizes = trainer.gather(torch.tensor([len(row) for row in local]))
-    totals = sizes.view(processes, -1).sum(dim=1)
-    padded = nn.functional.pad(flat, (0, int(totals.max()) - len(flat)))
-    rows = trainer.gather(padded).view(processes, -1).cpu().numpy()
-    flat_all = np.concatenate([row[:n] for row, n in zip(rows, totals.tolist(), strict=True)])
-    return np.split(flat_all, np.cumsum(sizes.cpu().numpy())[:-1])
 
 
 def joined(batches: Sequence[GenerationBatch], count: int | None = None) -> GenerationBatch:

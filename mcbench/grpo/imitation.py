@@ -14,6 +14,7 @@ Shapes: B = P·G responses.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,6 +22,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from mcbench.errors import UserError
+from mcbench.grpo.replaced import replaced
 
 if TYPE_CHECKING:
     from mcbench.grpo.trainer import MicroCoderGRPOTrainer
@@ -41,17 +43,21 @@ def as_trained(trainer: MicroCoderGRPOTrainer, output: dict[str, Any]) -> dict[s
     rows: list[tuple[list[int], list[int]]] = [([], [])] * count
     for place, one in enumerate(answers):
         rows[place * size] = one
-    device = output["completion_ids"].device
-    for name, values, side in (
-        ("imitated_prompt", [prompt for prompt, _ in rows], "left"),
-        ("imitated", [answer for _, answer in rows], "right"),
-    ):
-        masks = [torch.ones(len(ids), dtype=torch.long) for ids in values]
-        ids = [torch.tensor(one, dtype=torch.long) for one in values]
-        for what, column in ((f"{name}_ids", ids), (f"{name}_mask", masks)):
-            padded = pad_sequence(column, batch_first=True, padding_side=side)
-            output[what] = padded.to(device)
+    prompts, replies = zip(*rows, strict=True)
+    columns = {"imitated_prompt": (prompts, "left"), "imitated": (replies, "right")}
+    for name, (column, side) in columns.items():
+        ids, mask = padded(column, side)
+        output[f"{name}_ids"] = ids.to(output["completion_ids"].device)
+        output[f"{name}_mask"] = mask.to(output["completion_ids"].device)
     return output
+
+
+def padded(rows: Sequence[Sequence[int]], side: str = "right") -> tuple[Tensor, Tensor]:
+    """Tokens of some rows as (rows, T) ids and mask."""
+    ids = [torch.tensor(row, dtype=torch.long) for row in rows]
+    masks = [torch.ones_like(row) for row in ids]
+    made = [pad_sequence(one, batch_first=True, padding_side=side) for one in (ids, masks)]
+    return made[0], made[1]
 
 
 def _references(trainer: MicroCoderGRPOTrainer) -> list[tuple[list[int], list[int]]]:
@@ -94,12 +100,9 @@ def loss(trainer: MicroCoderGRPOTrainer, model: Any, inputs: dict[str, Any]) -> 
         inputs[name][answers]
         for name in ("imitated_prompt_ids", "imitated_prompt_mask", "imitated_ids", "imitated_mask")
     )
-    kept_by, trainer._kept_by = trainer._kept_by, ()
-    try:
+    with replaced(trainer, _kept_by=()):
         log_probs, _, _ = trainer._get_per_token_logps_and_entropies(
             model, torch.cat([prompt, ids], dim=1), torch.cat([prompt_mask, mask], dim=1),
             ids.shape[1],
         )  # fmt: skip
-    finally:
-        trainer._kept_by = kept_by
     return -(log_probs * mask).sum() / mask.sum() / trainer.current_gradient_accumulation_steps

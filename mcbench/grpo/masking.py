@@ -20,8 +20,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mcbench.grpo.options import MASK_WHEN
-
 
 @dataclass(frozen=True)
 class Correctness:
@@ -44,15 +42,12 @@ class Correctness:
           lose their advantage as under ``truncation_mask="all"``, but keep their tokens in the
           normaliser of the loss.
         """
-        if mask_when == "incorrect":
-            return self.incorrect
-        if mask_when == "correct":
-            return self.correct
-        if mask_when == "non_incorrect":
-            return ~self.incorrect
-        if mask_when == "any":
-            return torch.ones_like(self.incorrect)
-        raise ValueError(f"mask_when {mask_when!r}; allowed: {', '.join(MASK_WHEN)}")
+        return {
+            "incorrect": self.incorrect,
+            "correct": self.correct,
+            "non_incorrect": ~self.incorrect,
+            "any": torch.ones_like(self.incorrect),
+        }[mask_when]
 
 
 def correctness(rewards: Tensor, correct_at: float = 1.0, incorrect_at: float = 0.0) -> Correctness:

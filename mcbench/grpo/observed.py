@@ -6,9 +6,7 @@ of a scored batch. Shapes: B responses of all processes in dataset order, T toke
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,22 +19,6 @@ from mcbench.grpo.correction import loss_mask
 
 if TYPE_CHECKING:
     from mcbench.grpo.trl_compat import RepairedGRPOTrainer
-
-
-@contextmanager
-def method(trainer: Any, name: str, observe: Callable[..., Any]) -> Iterator[None]:
-    """For the block ``observe`` is called in the place of a trainer's method, and given it: it sees
-    what a subclass, or a function put on the trainer, makes of it. An override in the class would
-    see only what classes below it return.
-    """
-    found, own = getattr(trainer, name), vars(trainer).get(name)
-    vars(trainer)[name] = partial(observe, trainer, found)
-    try:
-        yield
-    finally:
-        del vars(trainer)[name]
-        if own is not None:
-            vars(trainer)[name] = own
 
 
 def responses(
@@ -165,8 +147,7 @@ def keep_ratios(trainer: RepairedGRPOTrainer, inputs: dict[str, Any], log_probs:
 def sampler_log_probs(trainer: RepairedGRPOTrainer, output: dict[str, Any]) -> Tensor | None:
     """(B, T) of the sampled tokens by what sampled them; None where it did not say."""
     if "sampling_per_token_logps" in output:
-        found: Tensor = output["sampling_per_token_logps"]
-        return found
+        return output["sampling_per_token_logps"]
     own = trainer.sampler_said
     if own is None:
         return None

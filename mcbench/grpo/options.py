@@ -9,19 +9,9 @@ forms and checks read the same declaration. Nothing heavy is imported here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-TRUNCATION_MASKS = ("none", "conditional", "all")
-MASK_WHEN = ("incorrect", "correct", "non_incorrect", "any")
-MASKED_LOSE = ("advantage", "loss")
-REPEAT_RULES = ("window", "periodic", "none")
-KL_ESTIMATORS = ("k3_clamped", "k3")
-# Of published rivals; what they mean is in advantages.py and tokens.py.
-ADVANTAGE_RULES = ("group", "uncut", "pass_at_k")
-TOKEN_RULES = ("none", "clip_cov", "kl_cov")
-SELF_PLAY = ("none", "trained", "unrewarded", "idle")
-TOKEN_CREDITS = ("none", "critic", "blame", "executed", "feedback")
 # Losses of TRL's that are clipped below and above.
 CLIPPED_LOSSES = ("bnpo", "dapo", "dr_grpo", "grpo")
 
@@ -69,6 +59,12 @@ class About:
         )
 
 
+# Numbers with bounds.
+Share = Annotated[float, About(low=0, high=1)]
+Positive = Annotated[float, About(above=0)]
+Count = Annotated[int, About(low=1)]
+Natural = Annotated[int, About(low=0)]
+
 _DECLARED: list[About] = []
 
 
@@ -85,44 +81,36 @@ def option(default: Any, help: str, **about: Any) -> Any:
 class Options:
     """What MicroCoder-GRPO adds to TRL's ``GRPOConfig``; at these defaults the trainer is TRL's."""
 
-    truncation_mask: str = option(
+    truncation_mask: Literal["none", "conditional", "all"] = option(
         "none",
         "Which responses cut at the maximum length lose their advantage: 'none', 'conditional' "
         "(Eq. 2) or 'all' (removed from the loss: mask_truncated_completions).",
         family="mask",
-        among=TRUNCATION_MASKS,
     )
-    mask_ratio: float = option(
-        0.2,
-        "Probability rho that an eligible response is masked, in [0, 1].",
-        family="mask",
-        low=0,
-        high=1,
+    mask_ratio: Share = option(
+        0.2, "Probability rho that an eligible response is masked, in [0, 1].", family="mask"
     )
-    mask_when: str = option(
+    mask_when: Literal["incorrect", "correct", "non_incorrect", "any"] = option(
         "incorrect",
         "Reading of the paper: mask 'incorrect' (Eq. 2), 'correct' (section 2.3) or "
         "'non_incorrect' responses (everything that is not a scored failure), or 'any' (ours).",
         family="mask",
-        among=MASK_WHEN,
     )
-    repeat_window: int = option(
-        128, "m: a response that repeats its last m tokens is never masked.", low=1
+    repeat_window: Count = option(
+        128, "m: a response that repeats its last m tokens is never masked."
     )
-    repeat_rule: str = option(
+    repeat_rule: Literal["window", "periodic", "none"] = option(
         "window",
         "'window': the last m tokens equal the m before. 'periodic': any period up to m explains "
         "the last 2m tokens. 'none': no response counts as repeating.",
         family="mask",
-        among=REPEAT_RULES,
     )
-    masked_lose: str = option(
+    masked_lose: Literal["advantage", "loss"] = option(
         "advantage",
         "What a masked response loses: its 'advantage' (Eq. 2; it still counts in the denominators "
         "of the loss and in the KL, entropy bonus and entropy quantile) or its whole part in the "
         "'loss'.",
         family="mask",
-        among=MASKED_LOSE,
     )
     correct_threshold: float = option(1.0, "A reward of at least this is correct.")
     incorrect_threshold: float = option(0.0, "A reward of at most this is incorrect.")
@@ -146,80 +134,71 @@ class Options:
         "Distinct-4 reaches this value.",
         family="temperature",
     )
-    temperature_target_entropy: float | None = option(
+    temperature_target_entropy: Positive | None = option(
         None,
         "AceReason-Nemotron 1.1: before the first update, take the temperature of temperature_grid "
         "at which the sampler's entropy (nats a token) is nearest to this.",
         family="temperature",
-        above=0,
     )
     temperature_grid: list[float] = option(
         [0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8],
         "Temperatures tried for temperature_target_diversity or _entropy.",
         family="temperature",
     )
-    temperature_probe_prompts: int = option(
+    temperature_probe_prompts: Count = option(
         64,
         "Training prompts that D(T), or the entropy, is measured on.",
         family="temperature",
-        low=1,
         run=512,
     )
-    advantage_rule: str = option(
+    advantage_rule: Literal["group", "uncut", "pass_at_k"] = option(
         "group",
         "'group': TRL's. 'uncut' (Skywork-OR1, Adv-Mask-Before): truncated responses leave the "
         "group's mean and deviation and have no advantage. 'pass_at_k': those of pass@k training, "
         "for pass_k.",
         family="loss",
-        among=ADVANTAGE_RULES,
     )
-    pass_k: int = option(4, "k of advantage_rule='pass_at_k'.", family="loss", low=1)
-    token_rule: str = option(
+    pass_k: Count = option(4, "k of advantage_rule='pass_at_k'.", family="loss")
+    token_rule: Literal["none", "clip_cov", "kl_cov"] = option(
         "none",
         "'clip_cov': some tokens of high covariance between log-probability and advantage have no "
         "gradient; 'kl_cov': those of the highest get a KL penalty.",
         family="loss",
-        among=TOKEN_RULES,
     )
-    token_share: float = option(
-        2e-4, "Share of the tokens that token_rule acts on, at most.", family="loss", low=0, high=1
+    token_share: Share = option(
+        2e-4, "Share of the tokens that token_rule acts on, at most.", family="loss"
     )
-    dynamic_sampling: int = option(
+    dynamic_sampling: Natural = option(
         0,
         "DAPO: so many further batches of prompts at most are sampled, until as many groups have a "
         "signal as a batch has; after that groups without one fill it.",
         family="batch",
-        low=0,
     )
-    self_play: str = option(
+    self_play: Literal["none", "trained", "unrewarded", "idle"] = option(
         "none",
         "Self-play SWE-RL: one prompt in 1 + num_generations poses problems for the others, see "
         "self_play.py: 'trained', 'unrewarded' (it has no reward), or 'idle' (what it poses is not "
         "used either).",
         family="batch",
-        among=SELF_PLAY,
     )
-    token_credit: str = option(
+    token_credit: Literal["none", "critic", "blame", "executed", "feedback"] = option(
         "none",
         "'critic' (CodeRL), 'blame' (RLTF), 'executed' (StepCoder) or 'feedback' (SDPO), see "
         "tokens.py.",
         family="loss",
-        among=TOKEN_CREDITS,
     )
-    imitate: str = option(
+    imitate: Literal["none", "reference", "own"] = option(
         "none",
         "Likelihood beside the loss: of the task's own answers ('reference'; CodeRL, RLTF), or of "
         "right ones of earlier batches ('own'; Kimi-Dev), see imitation.py.",
         family="loss",
-        among=("none", "reference", "own"),
     )
-    imitate_from: int = option(0, "Updates before imitate='own' begins.", family="loss", low=0)
-    kl_estimator: str = option(
+    imitate_from: Natural = option(0, "Updates before imitate='own' begins.", family="loss")
+    kl_estimator: Literal["k3_clamped", "k3"] = option(
         "k3",
         "KL term of a token: 'k3' as TRL has it, unbounded, or 'k3_clamped', verl's low_var_kl, at "
         "most 10 nats (the recipes'). TRL 1.16 has no k1 and no k2.",
         family="clip and KL",
-        among=KL_ESTIMATORS,
         run="k3_clamped",
     )
     clip_ratio_c: float | None = option(
@@ -229,47 +208,39 @@ class Options:
         family="clip and KL",
         low=1,
     )
-    kl_target: float | None = option(
+    kl_target: Positive | None = option(
         None,
         "PPOCoder: beta times the KL is a part of the reward and not of the loss, and adapts so "
         "that KL (nats a response) nears this.",
         family="clip and KL",
-        above=0,
     )
-    drop_above: float | None = option(
+    drop_above: Share | None = option(
         None,
         "SRPO, Polaris: prompts solved more often than this do not come again; with "
         "temperature_restore by the mean over a stage, from the next stage on.",
         family="batch",
-        low=0,
-        high=1,
     )
-    substitute_flat: float | None = option(
+    substitute_flat: Share | None = option(
         None,
         "Polaris: share of good groups (rounded down) above which they replace the flat.",
         family="batch",
-        low=0,
-        high=1,
     )
     temperature_restore: list[int] | None = option(
         None,
         "Polaris: steps at which T restores the first stage's diversity.",
         family="temperature",
     )
-    soft_overlong: float = option(
+    soft_overlong: Share = option(
         0.0,
         "DAPO: a reward that falls from 0 to -1 over this last share of the limit (a fifth in "
         "DAPO); correctness stays that of the other reward function.",
         family="reward",
-        low=0,
-        high=1,
     )
-    soft_overlong_weight: float = option(
+    soft_overlong_weight: Positive = option(
         1.0,
         "What that reward counts: 1 as in DAPO beside rewards of 1 and -1, 0.5 the same beside 1 "
         "and 0.",
         family="reward",
-        above=0,
     )
     sampler_noise: float = option(
         0.0,
@@ -290,11 +261,10 @@ class Options:
         "transformers). The same distribution from other random numbers; in float32 the sampler's "
         "log-probabilities are the old ones, which spares a pass.",
     )
-    length_groups: int = option(
+    length_groups: Count = option(
         1,
         "Log-probabilities are computed in so many passes of rows of like length, which need less "
         "padding; the same loss and gradients up to rounding.",
-        low=1,
     )
     shared_prefix: bool = option(
         False,
@@ -319,7 +289,20 @@ class Options:
     )
 
 
-ABOUT: Mapping[str, About] = dict(
-    zip((one.name for one in fields(Options)), _DECLARED, strict=True)
-)
+def _with_kind(about: About, hint: Any) -> About:
+    """With the names or bounds that its type has, or the type of what may be None."""
+    for kind in (hint, *get_args(hint)):
+        if get_origin(kind) is Literal:
+            return replace(about, among=get_args(kind))
+        for known in getattr(kind, "__metadata__", ()):
+            return replace(about, low=known.low, high=known.high, above=known.above)
+    return about
+
+
+_TYPES = get_type_hints(Options, include_extras=True)
+ABOUT: Mapping[str, About] = {
+    one.name: _with_kind(about, _TYPES[one.name])
+    for one, about in zip(fields(Options), _DECLARED, strict=True)
+}
 DEFAULTS: Mapping[str, Any] = {name: getattr(Options(), name) for name in ABOUT}
+MASK_WHEN = ABOUT["mask_when"].among

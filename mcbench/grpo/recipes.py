@@ -54,14 +54,11 @@ class Recipe:
             if source.startswith(OURS)
         }
 
-    def changed(self, **settings: tuple[Any, str]) -> "Recipe":
-        """The recipe with arguments added or replaced: argument=(value, source)."""
-        return dataclasses.replace(self, choices={**self.choices, **settings})
-
 
 def _recipe(
     name: str, summary: str, base: Recipe | None = None, **settings: tuple[Any, str]
 ) -> Recipe:
+    """With arguments added to those of ``base``, or replaced: argument=(value, source)."""
     return Recipe(name, summary, {**(base.choices if base else {}), **settings})
 
 
@@ -240,4 +237,5 @@ def recipe(name: str, **changes: Any) -> Recipe:
         if key not in known:
             hint = meant(near(key, sorted(known)))
             raise UserError(f"unknown argument {key!r} of recipe {name!r}{hint}")
-    return RECIPES[name].changed(**{k: (v, "changed by the user") for k, v in changes.items()})
+    changed = {k: (v, "changed by the user") for k, v in changes.items()}
+    return _recipe(name, RECIPES[name].summary, RECIPES[name], **changed)

@@ -16,11 +16,10 @@ from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate.utils import send_to_device
+from accelerate.utils import recursively_apply, send_to_device
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from mcbench.errors import UserError
-from mcbench.grpo.temperature import pass_in_batch
 from mcbench.grpo.truncation import truncating
 
 if TYPE_CHECKING:
@@ -50,14 +49,14 @@ MADE_WITH = (
 class Resume:
     """Where a trainer is in the generated batches, and what its checkpoints hold beside TRL's.
 
-    ``parts`` are saved and loaded with every checkpoint: objects with ``save(folder)`` and
-    ``load(folder)``.
+    ``parts`` are kept in every checkpoint, each in the file of its name: objects with ``state()``,
+    which torch can save, and ``take_up(state)``.
     """
 
     def __init__(self, trainer: RepairedGRPOTrainer) -> None:
         self.trainer = trainer
         self.sampler: Any = None  # none for a streamed dataset, which keeps its own order
-        self.parts: list[Any] = []
+        self.parts: dict[str, Any] = {}
 
     def epoch_passes(self) -> int | None:
         """Forward-backward passes of an epoch; None where the data set does not say its length."""
@@ -69,10 +68,14 @@ class Resume:
         return len(trainer.train_dataset) // prompts * args.passes_per_generation
 
     def pass_in_batch(self, step: int) -> int:
-        """Passes already made with the batch that the update after ``step`` of them begins in."""
-        args = self.trainer.args
-        accumulated, every = args.gradient_accumulation_steps, args.passes_per_generation
-        return pass_in_batch(step, accumulated, every, self.epoch_passes())
+        """Passes already made with the batch that the update after ``step`` of them begins in; 0
+        where it begins with a new generation. An epoch has whole batches, and its last update the
+        passes that are left.
+        """
+        args, epoch = self.trainer.args, self.epoch_passes()
+        if epoch:
+            step %= -(-epoch // args.gradient_accumulation_steps)
+        return step * args.gradient_accumulation_steps % args.passes_per_generation
 
     def is_boundary(self, step: int) -> bool:
         """Whether an update after ``step`` of them begins with a new generation; the last update of
@@ -99,8 +102,8 @@ class Resume:
         if trainer.args.should_save:
             if trainer.checkpoint_state:
                 (path / STATE_FILE).write_text(json.dumps(trainer.checkpoint_state))
-            for part in self.parts:
-                part.save(path)
+            for name, part in self.parts.items():
+                torch.save(part.state(), path / name)
         batch = path / self._batch_file
         batch.unlink(missing_ok=True)  # of another run in the same folder
         inside = trainer._step % trainer.args.passes_per_generation
@@ -138,8 +141,8 @@ class Resume:
         return {
             "made_with": self._made_with(),
             "done": done,
-            "batch": _on_cpu(batch),
-            "own": _on_cpu(own),
+            "batch": recursively_apply(_on_cpu, batch),
+            "own": recursively_apply(_on_cpu, own),
             "logged": json.dumps(logged, default=_plain),
         }
 
@@ -159,8 +162,12 @@ class Resume:
             self.trainer.checkpoint_state = {}
         except (OSError, TypeError, ValueError) as error:
             raise UserError(f"{path} is damaged, go on from another checkpoint: {error}") from error
-        for part in self.parts:
-            part.load(Path(checkpoint))
+        for name, part in self.parts.items():
+            if not (path := Path(checkpoint, name)).is_file():
+                raise UserError(
+                    f"the checkpoint {path.parent.name} has no {name}; go on from another"
+                )
+            part.take_up(torch.load(path, map_location=self.trainer.accelerator.device))
 
     def _skip_epoch_orders(self) -> None:
         """Draws the orders of the finished epochs, which the new sampler has not drawn yet."""
@@ -250,13 +257,9 @@ def _read_batch(path: Path) -> tuple[dict[str, Any], str]:
         return {}, f"cannot be read ({path.name}: {' '.join(str(error).split())[:80]})"
 
 
-def _on_cpu(value: Any) -> Any:
-    """The same with each tensor a copy of its own: of a part of one, torch would save the whole."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().cpu().clone()
-    if isinstance(value, dict):
-        return {key: _on_cpu(one) for key, one in value.items()}
-    return [_on_cpu(one) for one in value] if isinstance(value, (list, tuple)) else value
+def _on_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy of its own: of a part of a tensor, torch would save the whole."""
+    return tensor.detach().cpu().clone()
 
 
 def _plain(value: Any) -> Any:

@@ -18,6 +18,7 @@ from mcbench.grpo import fsdp2
 from mcbench.grpo.correction import noise
 from mcbench.grpo.decode import Trace, sample_unfinished
 from mcbench.grpo.fence import EndAtFence
+from mcbench.grpo.replaced import replaced
 
 if TYPE_CHECKING:
     from mcbench.grpo.trl_compat import RepairedGRPOTrainer
@@ -104,14 +105,14 @@ def filling(rollout_func: Callable[..., Any], trainer: RepairedGRPOTrainer) -> C
 
     @functools.wraps(rollout_func)
     def filled(*args: Any, **kwargs: Any) -> Any:
-        found = rollout_func(*args, **kwargs)
+        found = dict(rollout_func(*args, **kwargs))
+        # As what generate returns is given on: neither tensors nor arrays.
         given = [_plain(row) for row in found.get("completion_ids", ())]
-        if given:  # as what generate returns is given on: neither tensors nor arrays
-            found = {**found, "completion_ids": given}
         ids, log_probs = without_empty(trainer, given, found.get("logprobs"))
-        if all(len(row) for row in given):
-            return found
-        found = {**found, "completion_ids": ids, "logprobs": log_probs}
+        if given:
+            found["completion_ids"] = ids
+        if log_probs is not None:
+            found["logprobs"] = log_probs
         if found.get("env_mask") is not None:
             found["env_mask"] = [own if len(own) else [0] for own in found["env_mask"]]
         return found
@@ -142,7 +143,8 @@ def one_turn(trainer: RepairedGRPOTrainer, respond: Callable[[], Any]) -> tuple[
             options["logits_processor"] = [EndAtFence(fence)]
         if "stop_strings" in trainer.ends_otherwise:
             options["tokenizer"] = trainer._tokenizer
-        with generating_with(policy, **options):
+        # `generate` may be somebody's in place of the class's.
+        with replaced(policy, generate=partial(policy.generate, **options)):
             ids, log_probs = respond()
     if trainer.empty is None:
         ids, log_probs = without_empty(trainer, ids, log_probs)
@@ -231,57 +233,14 @@ def continuous_batching(model: Any) -> Iterator[list[list[float]]]:
         sampled.extend(output.logprobs for output in outputs.values())
         return outputs
 
-    model.generate_batch = generate_batch
     try:
-        yield sampled
+        with replaced(model, generate_batch=generate_batch):
+            yield sampled
     finally:
-        del model.generate_batch
         model.train(training)
         for weight, data in weights:
             weight.data = data
         _restore(buffers)
-
-
-@contextmanager
-def generating_with(model: Any, **options: Any) -> Iterator[None]:
-    """``model.generate`` with further arguments, and as it was behind the block."""
-    if not options:
-        yield
-        return
-    own = vars(model).get("generate")  # somebody's in place of the class's
-    model.generate = partial(model.generate, **options)
-    try:
-        yield
-    finally:
-        del model.generate
-        if own is not None:
-            model.generate = own
-
-
-@contextmanager
-def sampling(trainer: Any, limit: int | None, values: Mapping[str, Any]) -> Iterator[None]:
-    """What samples for a trainer uses these values and this limit for the block, also where
-    ``generation_kwargs`` says otherwise; log-probabilities stay at the trainer's temperature.
-    """
-    vllm = trainer.use_vllm
-    holder, length = (
-        (trainer.vllm_generation, "max_completion_length")
-        if vllm
-        else (trainer.generation_config, "max_new_tokens")
-    )
-    asked = {**values, length: limit}
-    before = {name: getattr(holder, name) for name in asked}
-    owner = holder if vllm else trainer
-    kwargs, without = owner.generation_kwargs, {*asked, "max_tokens"}
-    owner.generation_kwargs = {k: v for k, v in (kwargs or {}).items() if k not in without}
-    if not vllm:
-        owner.generation_kwargs |= asked
-    vars(holder).update(asked)
-    try:
-        yield
-    finally:
-        vars(holder).update(before)
-        owner.generation_kwargs = kwargs
 
 
 def _restore(buffers: list[tuple[nn.Module, str, Tensor | None]]) -> None:

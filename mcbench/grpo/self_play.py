@@ -33,6 +33,7 @@ from mcbench.errors import UserError
 from mcbench.grpo import early
 from mcbench.grpo.batch_plan import posing_groups
 from mcbench.grpo.generation import completion_text
+from mcbench.grpo.metrics import known_means
 
 if TYPE_CHECKING:
     from mcbench.grpo.trainer import MicroCoderGRPOTrainer
@@ -125,14 +126,11 @@ def _log(
     """What became of the attempts, and of the posed problems."""
     attempts = trainer.correctness_rewards()
     passed = attempts[~attempts.isnan()] >= trainer.args.correct_threshold
-    told = {"task/posed_valid": sum(map(bool, valid)) / len(valid)}
-    if len(passed):
-        told["task/passed"] = passed.float().mean().item()
-    known = [one for one in rewards if one == one]
-    if known and not idle:
-        told["task/posing_reward"] = sum(known) / len(known)
-    if shares:
-        mixed = [0 < share < 1 for share in shares.values()]
-        told["task/posed_solved"] = sum(shares.values()) / len(shares)
-        told["task/posed_mixed"] = sum(mixed) / len(mixed)
-    trainer.log_of_batch(told)
+    told: dict[str, Sequence[float]] = {
+        "task/posed_valid": list(map(bool, valid)),
+        "task/passed": [passed.float().mean().item()],
+        "task/posing_reward": [] if idle else rewards,
+        "task/posed_solved": list(shares.values()),
+        "task/posed_mixed": [0 < share < 1 for share in shares.values()],
+    }
+    trainer.log_of_batch(known_means(told))

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from mcbench.errors import UserError
-from mcbench.grpo.truncation import Filter, kept_log_probs
+from mcbench.grpo.truncation import Filter, in_their_places, kept_log_probs
 
 if TYPE_CHECKING:
     from mcbench.grpo.trl_compat import RepairedGRPOTrainer
@@ -75,11 +75,8 @@ class SharedPrefix:
         ).logits[0]
         targets = input_ids[row, last + 1 + place]
         each = kept_log_probs(logits.float() / self.temperature, targets, self.kept_by)
-        log_probs, entropy = (
-            one.new_zeros(inside.shape).masked_scatter(inside, one).masked_fill(~scored, 0.0)
-            for one in each
-        )
-        return SimpleNamespace(log_probs=log_probs, entropy=entropy, aux_loss=None)
+        log_probs, entropies = (one[scored[row, place]] for one in each)
+        return in_their_places((log_probs, entropies), scored)
 
 
 def refuse_others(trainer: RepairedGRPOTrainer) -> None:

@@ -78,7 +78,7 @@ class Stages:
         }
         for option, steps in starts.items():
             for start in steps:
-                if not trainer.is_boundary(start):
+                if not trainer.resume.is_boundary(start):
                     raise UserError(
                         f"{option}: step {start} is inside a generated batch; the nearest allowed "
                         f"start steps are {trainer.resume.near_boundaries(start)}"
@@ -103,8 +103,7 @@ class Stages:
             temperature = stage_value(args.temperature_points, step) or args.temperature
             self.trainer.set_temperature(temperature)
         if args.length_points:
-            length = stage_value(args.length_points, step)
-            self.trainer.set_max_completion_length(int(length or args.max_completion_length or 0))
+            self.trainer.set_max_completion_length(args.length_at(step))
 
     @property
     def choice(self) -> Choice | None:

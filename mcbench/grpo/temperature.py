@@ -69,28 +69,6 @@ def check_stages(points: Sequence[Sequence[float]], what: str, period: int) -> N
             )
 
 
-def generation_period(
-    gradient_accumulation_steps: int, steps_per_generation: int, num_iterations: int
-) -> int:
-    """Updates between two steps that begin with a new generation: 1 if every update generates."""
-    every = steps_per_generation * num_iterations  # micro-steps served by one generation
-    return every // math.gcd(every, gradient_accumulation_steps)
-
-
-def pass_in_batch(step: int, accumulated: int, every: int, epoch: int | None = None) -> int:
-    """Passes that the generated batch in use has served after ``step`` updates; 0 where the next
-    update begins with a new generation.
-
-    Args:
-        accumulated: passes of an update (gradient accumulation).
-        every: passes that one generation serves.
-        epoch: passes of an epoch, a multiple of ``every``; its last update has what is left.
-    """
-    if epoch:
-        step %= -(-epoch // accumulated)
-    return step * accumulated % every
-
-
 def check_grid(grid: Sequence[Any]) -> None:
     """Refuses a grid that is empty or holds a temperature that is not greater than 0."""
     numbers = (isinstance(t, (int, float)) and math.isfinite(t) and t > 0 for t in grid)

@@ -262,13 +262,8 @@ def distilled(
     """
     ids, mask = output["completion_ids"], output["completion_mask"]
     own = output["prompt_ids"], output["prompt_mask"]
-    said = trainer._tokenizer(list(told))["input_ids"]
-    width = max(map(len, said))
-    feedback = torch.full((len(ids), width), trainer._tokenizer.pad_token_id, device=ids.device)
-    seen = torch.zeros_like(feedback)
-    for row, these in enumerate(said):
-        feedback[row, : len(these)] = torch.tensor(these, device=ids.device)
-        seen[row, : len(these)] = 1
+    said = imitation.padded(trainer._tokenizer(list(told))["input_ids"])
+    feedback, seen = (one.to(ids.device) for one in said)
 
     def scored(before: Sequence[Tensor], masks: Sequence[Tensor]) -> Tensor:
         found, _, _ = trainer._get_per_token_logps_and_entropies(

@@ -55,6 +55,7 @@ from mcbench.grpo.checks import (
 )
 from mcbench.grpo.config import CRITICISED, MicroCoderGRPOConfig
 from mcbench.grpo.correction import loss_mask, response_weights
+from mcbench.grpo.critic import FILE as CRITIC_FILE
 from mcbench.grpo.critic import Critic
 from mcbench.grpo.diversity import last_code_block, program_key
 from mcbench.grpo.generation import GenerationBatch, generated, joined, own_text
@@ -66,7 +67,9 @@ from mcbench.grpo.metrics import (
     sampler_metrics,
     time_metrics,
 )
+from mcbench.grpo.options import MASK_WHEN
 from mcbench.grpo.recipes import PAPER
+from mcbench.grpo.replaced import replaced
 from mcbench.grpo.sampling import limit_after
 from mcbench.grpo.stages import Stages, distinct_4_words
 from mcbench.grpo.trl_compat import RepairedGRPOTrainer
@@ -151,7 +154,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
                     "one, which has one turn: no tools, environments and rollout_func"
                 )
             self.critic = Critic(self.model.get_decoder(), self.args.seed)
-            self.resume.parts.append(self.critic)
+            self.resume.parts[CRITIC_FILE] = self.critic
         self.stages = Stages(self)
         self._check_settings()
 
@@ -179,7 +182,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         )
         eligible = {
             when: masking.eligible(truncated, read.candidates(when), repeating)
-            for when in masking.MASK_WHEN
+            for when in MASK_WHEN
         }
         conditional = self.training and self.args.truncation_mask == "conditional"
         if conditional:
@@ -187,7 +190,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
             masked = masking.conditional_mask(
                 eligible[self.args.mask_when], draws, self.args.mask_ratio
             )
-            self._check_rewards(rewards)
+            self.say_once("rewards", unusual_rewards(rewards, self.args))
         else:  # none, but for mask_truncated_completions, which TRL has done already
             masked = observed.removed_from_loss(self, output)
         found = masking.masked_advantages(unmasked, masked)
@@ -195,6 +198,9 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
             observed.replace_advantages(self, output, found)
         if conditional and self.args.masked_lose == "loss":
             observed.remove_from_loss(self, output, masked)
+        weights = output.get("importance_sampling_ratio")
+        if weights is not None:
+            weights = self.gather(response_weights(weights, loss_mask(output)))
         batch = generated(
             self,
             output,
@@ -204,7 +210,7 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
             masked=masked,
             rewards=rewards,
             advantages=found,
-            weights=self._importance_weights(output),
+            weights=weights,
         )
         self._log(batch, read, output)
         return self.as_trained(output) if self.training else output
@@ -251,13 +257,8 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Any:
         """TRL's, without the KL term where that is in the reward, and with what imitation adds."""
-        beta = self.beta
-        if self.args.kl_target is not None:
-            self.beta = 0.0
-        try:
+        with replaced(self, beta=self.beta if self.args.kl_target is None else 0.0):
             loss = super()._compute_loss(model, inputs)
-        finally:
-            self.beta = beta
         if self.args.imitate != "none" and self.model.training:
             loss = loss + imitation.loss(self, model, inputs)
         return loss
@@ -267,11 +268,6 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
         return tokens.as_trained(self, batches.as_trained(self, output))
 
     # -- what is observed
-
-    def _importance_weights(self, output: dict[str, Any]) -> Tensor | None:
-        """(B,) what the correction leaves of the responses of all processes; None without one."""
-        ratio = output.get("importance_sampling_ratio")
-        return None if ratio is None else self.gather(response_weights(ratio, loss_mask(output)))
 
     def _log(self, batch: GenerationBatch, read: masking.Correctness, output: Any) -> None:
         """Metrics of the batch into TRL's log, the batch to the hook."""
@@ -341,8 +337,3 @@ class MicroCoderGRPOTrainer(RepairedGRPOTrainer):
             *unread_data(self),
         ):
             logger.warning(text)
-
-    def _check_rewards(self, rewards: Tensor) -> None:
-        text = unusual_rewards(rewards, self.args)
-        if text:
-            self.say_once("rewards", text)

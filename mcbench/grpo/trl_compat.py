@@ -35,6 +35,8 @@ TRL's step can be left early, or made with responses that are there already (``e
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import compress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -59,10 +61,10 @@ from mcbench.grpo.config import MicroCoderGRPOConfig
 from mcbench.grpo.correction import loss_mask
 from mcbench.grpo.decode import Trace
 from mcbench.grpo.fence import Fence
-from mcbench.grpo.generation import gather_sequences
 from mcbench.grpo.kl import clamp
 from mcbench.grpo.length_groups import in_length_groups
 from mcbench.grpo.masking import is_truncated
+from mcbench.grpo.replaced import replaced
 from mcbench.grpo.resume import Resume, load_adapter
 from mcbench.grpo.shared_prefix import SharedPrefix
 from mcbench.grpo.truncation import Filter, TruncatedHead, filters, sampled_from
@@ -192,12 +194,12 @@ class RepairedGRPOTrainer(GRPOTrainer):
         that it trains on, whatever a subclass, or a function put on the trainer, makes of
         ``_generate`` and ``_calculate_rewards``.
         """
-        with (
-            observed.method(self, "_generate", observed.responses),
-            observed.method(self, "_calculate_rewards", observed.rewards),
+        with replaced(
+            self,
+            _generate=partial(observed.responses, self, self._generate),
+            _calculate_rewards=partial(observed.rewards, self, self._calculate_rewards),
         ):
-            output: dict[str, Any] = super()._generate_and_score_completions(list(rows))
-        return output
+            return super()._generate_and_score_completions(list(rows))
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self.batch_rows = inputs
@@ -222,7 +224,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
         # Turns that a rollout function samples are its own business, and what it returns is not.
         self.empty = None if self.rollout_func is None else ()
-        result: tuple[Any, ...] = super()._generate(prompts)
+        result = super()._generate(prompts)
         mask = result[2]
         empty: list[bool] = list(self.empty or [False] * len(result[1]))
         self.turns = mask is not None
@@ -253,9 +255,15 @@ class RepairedGRPOTrainer(GRPOTrainer):
         and temperature, and nucleus where one is given. Every process must call, each with as many
         prompts.
         """
-        asked = {"temperature": temperature, "top_p": top_p}
-        given = {name: value for name, value in asked.items() if value is not None}
-        with sampling.sampling(self, max_new_tokens, given):
+        sampler = self.vllm_generation if self.use_vllm else self.generation_config
+        limit = "max_completion_length" if self.use_vllm else "max_new_tokens"
+        asked = {"temperature": temperature, limit: max_new_tokens}
+        asked |= {} if top_p is None else {"top_p": top_p}
+        owner: Any = sampler if self.use_vllm else self  # of generation_kwargs, which come first
+        given, dropped = owner.generation_kwargs or {}, {*asked, "max_tokens"}
+        others = {name: value for name, value in given.items() if name not in dropped}
+        others |= {} if self.use_vllm else asked
+        with replaced(sampler, **asked), replaced(owner, generation_kwargs=others):
             ids, _ = self._generate_single_turn(prompt_ids, None, {}, 1)
         return [list(row) for row in ids]
 
@@ -329,11 +337,8 @@ class RepairedGRPOTrainer(GRPOTrainer):
             # TRL multiplies the loss by it where vLLM samples, but for vespo, whose weights hold
             # it. Those losses are proportional to the advantage of the token.
             inputs["advantages"] = inputs["advantages"].unsqueeze(1) * ratio
-        self._scored = inputs
-        try:
+        with replaced(self, _scored=inputs):
             return super()._compute_loss(model, inputs)
-        finally:
-            self._scored = None
 
     def log_ratios(self) -> list[NDArray[Any]] | None:
         """log π - log π_old of each token of the batch generated last, in the update that used the
@@ -344,7 +349,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
         found, own = self._log_ratios or {}, self._trained_ids
         rows = [found[place].numpy()[: len(own[place])] for place in sorted(found)]
         complete = self.gather(torch.tensor([len(rows) == len(own)])).all()
-        return gather_sequences(self, rows) if complete else None
+        return self.gather_objects(rows) if complete else None
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """TRL's, which leaves the metrics of training out where a callback has left the model in
@@ -355,8 +360,8 @@ class RepairedGRPOTrainer(GRPOTrainer):
         super().log(logs, start_time)
 
     def say_once(self, about: str, text: str) -> None:
-        """A warning, the first time that there is one ``about`` that."""
-        if about not in self._said:
+        """A warning, if there is a text, the first time that there is one ``about`` that."""
+        if text and about not in self._said:
             self._said |= {about}
             logger.warning(text)
 
@@ -364,8 +369,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
 
     def gather(self, rows: Tensor) -> Tensor:
         """``rows`` of all processes one after another."""
-        gathered: Tensor = self.accelerator.gather(rows.to(self.accelerator.device))
-        return gathered
+        return self.accelerator.gather(rows.to(self.accelerator.device))
 
     def gather_objects(self, rows: Sequence[Any]) -> list[Any]:
         """Any things of all processes."""
@@ -396,7 +400,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
         if self.sampled_mask is None:
             return self.sampled_ids
         pairs = zip(self.sampled_ids, self.sampled_mask, strict=True)
-        return [[one for one, own in zip(*pair, strict=True) if own] for pair in pairs]
+        return [list(compress(ids, own)) for ids, own in pairs]
 
     def truncated(self) -> Tensor:
         """Whether each of this process's responses was cut at its limit, (B / processes,) bool."""
@@ -430,23 +434,21 @@ class RepairedGRPOTrainer(GRPOTrainer):
     def set_temperature(self, temperature: float) -> None:
         """One temperature for sampling and for all log-probabilities (policy, old, reference)."""
         self.temperature = temperature
-        if self.use_vllm:
-            self.vllm_generation.temperature = temperature
-        else:
-            self.generation_config.temperature = temperature
-            self.generation_kwargs["temperature"] = temperature
+        self._tell_sampler("temperature", "temperature", temperature)
         for cell in self._temperature_cells:
             cell.cell_contents = temperature
 
     def set_max_completion_length(self, length: int | None) -> None:
         """L_max for sampling and for the constant in the ``dr_grpo`` loss; None: without one."""
         self.max_completion_length = length
+        self._tell_sampler("max_completion_length", "max_new_tokens", length)
+
+    def _tell_sampler(self, of_engine: str, of_transformers: str, value: Any) -> None:
         if self.use_vllm:
-            engine: Any = self.vllm_generation
-            engine.max_completion_length = length
+            setattr(self.vllm_generation, of_engine, value)
         else:
-            self.generation_config.max_new_tokens = length
-            self.generation_kwargs["max_new_tokens"] = length
+            setattr(self.generation_config, of_transformers, value)
+            self.generation_kwargs[of_transformers] = value
 
     def texts(self, ids: list[list[int]]) -> list[str]:
         """Responses as text, without special tokens."""
@@ -454,10 +456,6 @@ class RepairedGRPOTrainer(GRPOTrainer):
         return list(processor.batch_decode(ids, skip_special_tokens=True))
 
     # -- checkpoints, and before the first update
-
-    def is_boundary(self, step: int) -> bool:
-        """Whether an update after ``step`` of them begins with a new generation."""
-        return self.resume.is_boundary(step)
 
     def get_train_dataloader(self) -> Any:
         refuse_idle_training(self)

@@ -74,6 +74,16 @@ def kept_log_probs(
     return log_probs.gather(1, tokens[:, None]).squeeze(1), -(log_probs.exp() * finite).sum(dim=-1)
 
 
+def in_their_places(
+    each: tuple[Tensor, Tensor], places: Tensor, aux_loss: Any = None
+) -> SimpleNamespace:
+    """What TRL reads of a model: (N,) log-probabilities and entropies at the N true of the (B, T)
+    bool ``places``, and 0 elsewhere.
+    """
+    log_probs, entropy = (one.new_zeros(places.shape).masked_scatter(places, one) for one in each)
+    return SimpleNamespace(log_probs=log_probs, entropy=entropy, aux_loss=aux_loss)
+
+
 class TruncatedHead:
     """A model called as TRL calls it for log-probabilities, which gives those of what is kept."""
 
@@ -87,8 +97,4 @@ class TruncatedHead:
         scored = labels != -100
         scores = found.logits[:, :-1][scored].float() / self.temperature
         each = kept_log_probs(scores, labels[scored], self.kept_by)
-        log_probs, entropy = (
-            one.new_zeros(scored.shape).masked_scatter(scored, one) for one in each
-        )
-        aux_loss = getattr(found, "aux_loss", None)
-        return SimpleNamespace(log_probs=log_probs, entropy=entropy, aux_loss=aux_loss)
+        return in_their_places(each, scored, getattr(found, "aux_loss", None))

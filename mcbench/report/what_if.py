@@ -53,7 +53,7 @@ def under(
     draws = masking.uniform_draws((seed, batch.step, 0), len(lengths))
     masked = masking.conditional_mask(able, draws, mask_ratio)
     raw = torch.tensor(raw_advantages(recorded))
-    other = copy(given)
+    other: Any = copy(given)
     other.truncation_mask, other.mask_ratio, other.mask_when = "conditional", mask_ratio, mask_when
     changed = replace(
         batch,

@@ -6,7 +6,6 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mcbench.grpo import diversity
 from mcbench.grpo.diversity import (
     distinct_n,
     last_code_block,
@@ -48,9 +47,7 @@ def random_groups(vocabulary, seed=0):
 
 
 @pytest.mark.parametrize("vocabulary", [3, 12, 150_000])
-@pytest.mark.parametrize("packed_bits", [16, 1])  # 1: every group takes the large-vocabulary path
-def test_against_brute_force(vocabulary, packed_bits, monkeypatch):
-    monkeypatch.setattr(diversity, "_PACKED_BITS", packed_bits)
+def test_against_brute_force(vocabulary):
     groups = random_groups(vocabulary)
     measured = distinct_n(groups)
     assert measured == pytest.approx({n: brute_distinct(groups, n) for n in range(1, 5)})

@@ -6,12 +6,16 @@ import pytest
 import torch
 
 from mcbench.errors import UserError
-from mcbench.grpo.kl import HIGHEST, LOWEST, clamped_reference, k3
+from mcbench.grpo.kl import HIGHEST, LOWEST, clamped_reference
 
 from .conftest import logged
 
 REFERENCE = torch.tensor([[-1.0, -2.0, -0.1, -0.1, -30.0, -0.5]], dtype=torch.float64)
 POLICY = torch.tensor([[-1.0, -1.0, -2.1, -9.1, -0.1, -25.0]], dtype=torch.float64)
+
+
+def k3(log_ratio):
+    return log_ratio.exp() - log_ratio - 1
 
 
 def verls(policy, reference):
@@ -47,6 +51,8 @@ def test_within_the_bounds_the_reference_is_the_same_bit_for_bit():
     assert torch.equal(reference[~beyond], REFERENCE[~beyond])
     assert pytest.approx(-10.99998, abs=1e-4) == LOWEST
     assert pytest.approx(2.61087, abs=1e-4) == HIGHEST
+    bounds = torch.tensor([LOWEST, HIGHEST], dtype=torch.float64)
+    torch.testing.assert_close(k3(bounds), torch.tensor([10.0, 10.0], dtype=torch.float64))
 
 
 class FarReference:

@@ -5,6 +5,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from trl import GRPOConfig, GRPOTrainer
 
 from mcbench.grpo import masking
+from mcbench.grpo.options import MASK_WHEN
 
 from . import table
 from .conftest import common_args, letter_reward, make_dataset, make_model, make_tokenizer
@@ -69,7 +70,7 @@ def test_readings(make_trainer, reading, masked):
     assert chosen == [masked]
     metrics = {k: v[-1] for k, v in trainer._metrics["train"].items()}
     expected = {"truncated": 4, "truncated_incorrect": 2, "repeating": 2, "share": 1}
-    for name in masking.MASK_WHEN:
+    for name in MASK_WHEN:
         expected[f"eligible_{name}"] = 2 if name == "any" else 1
     assert {k: metrics[f"mask/{k}"] * 32 for k in expected} == expected
     assert metrics["group/mixed"] == 1.0

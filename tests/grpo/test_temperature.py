@@ -5,7 +5,7 @@ from peft import LoraConfig
 from transformers import Qwen3ForCausalLM, TrainerCallback
 
 from mcbench.errors import UserError
-from mcbench.grpo.temperature import generation_period, parse_stages, select_temperature
+from mcbench.grpo.temperature import parse_stages, select_temperature
 
 from .conftest import WORDS, make_dataset, make_model
 
@@ -127,8 +127,13 @@ def test_a_stage_inside_a_generated_batch_is_refused(config):
         (2, 2, 3, 3),
     ],
 )
-def test_generation_period(accumulation, per_generation, iterations, period):
-    assert generation_period(accumulation, per_generation, iterations) == period
+def test_generation_period(config, accumulation, per_generation, iterations, period):
+    args = config(
+        gradient_accumulation_steps=accumulation,
+        steps_per_generation=per_generation,
+        num_iterations=iterations,
+    )
+    assert args.generation_period == period
 
 
 def test_stages_from_a_command_line():
