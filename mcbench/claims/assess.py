@@ -43,7 +43,7 @@ class Result:
     the clearest one. ``p`` goes with the state, after Holm's correction. ``parts`` holds every part
     with its own state, which is by its intervals alone in a claim of the paper's. ``reason`` says
     why nothing is decided and how many seeds would; ``basis`` what the seeds are to the protocol,
-    ``same`` which arms are one.
+    ``same`` which arms are one, ``second`` what round 2 makes of the claim.
     ``by_feature`` is the same claim on other features: where held-out problems share ``features``,
     assessed with whole features resampled (:class:`mcbench.claims.evidence.Evidence`); else None.
     """
@@ -57,6 +57,7 @@ class Result:
     parts: tuple[Part, ...] = ()
     basis: str = ""
     same: str = ""
+    second: str = ""
     features: int = 0
     by_feature: Result | None = None
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from mcbench.claims import round_2
-from mcbench.claims.round_2 import Outcome
+from mcbench.claims import Result
+from mcbench.claims.protocol import PROTOCOL
+from mcbench.claims.round_2 import HYPOTHESES, NOT_TESTABLE, Outcome, assess, claim_states
+from mcbench.claims.rules import NOT_TESTABLE_HERE
 from mcbench.experiments.experiments import ROUND_2, planned_runs
 from mcbench.experiments.plan import Runs, by_arm
 from mcbench.runs.compact import read_compact
@@ -27,4 +30,21 @@ def whole_block(name: str, folders: Sequence[str | Path]) -> Runs:
 def outcomes(folders: Sequence[str | Path]) -> dict[str, Outcome]:
     """What the whole blocks of these folders say of each hypothesis, by its id."""
     blocks = {name: runs for name in ROUND_2 if (runs := whole_block(name, folders))}
-    return round_2.assess(blocks)
+    return assess(blocks)
+
+
+def with_second_round(
+    results: Mapping[str, Result], folders: Sequence[str | Path]
+) -> dict[str, Result]:
+    """Results of round 1 that also say what round 2 makes of their claims."""
+    asked = {name for one in HYPOTHESES for name in one.asks} | NOT_TESTABLE.keys()
+    mine = {name for name, one in results.items() if one.basis.startswith(PROTOCOL)} & asked
+    states = claim_states(outcomes(folders)) if mine else {}
+    return {
+        name: replace(one, second=_told(*states[name])) if name in mine else one
+        for name, one in results.items()
+    }
+
+
+def _told(state: str, why: str) -> str:
+    return f"{state}: {why}" if state == NOT_TESTABLE_HERE else f"in round 2 {state} ({why})"
