@@ -13,7 +13,7 @@ from mcbench.errors import UserError
 Command = Callable[..., Any]
 
 
-class FailedError(Exception):
+class FailedError(click.ClickException):
     """The command ran and did not succeed."""
 
 

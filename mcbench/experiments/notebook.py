@@ -190,6 +190,7 @@ def run_notebook(
         UserError: wrong parameters, or a cell raised UserError; no notebook is left.
         NotebookFailedError: a cell failed or stopped the notebook early, or the kernel died.
     """
+    import nbformat
     import papermill
     from nbclient.exceptions import DeadKernelError
     from traitlets.config import Config
@@ -225,7 +226,8 @@ def run_notebook(
             f"the kernel running {path} died (out of memory, or killed); see {output}"
         ) from error
     _refuse_early_exit(notebook, path, output)
-    _keep_parameters(output, resolved)
+    notebook.metadata["mcbench"] = {"parameters": resolved}
+    nbformat.write(notebook, output)
     return resolved
 
 
@@ -247,11 +249,3 @@ def _refuse_early_exit(notebook: Any, path: str | Path, output: Path) -> None:
                 raise NotebookFailedError(
                     f"cell {index} of {path} ended the notebook with SystemExit; see {output}"
                 )
-
-
-def _keep_parameters(output: Path, resolved: dict[str, Any]) -> None:
-    import nbformat
-
-    notebook = nbformat.read(output, as_version=4)
-    notebook.metadata["mcbench"] = {"parameters": resolved}
-    nbformat.write(notebook, output)

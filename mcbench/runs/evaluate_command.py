@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mcbench.data.benchmarks import check_window, is_benchmark, open_benchmark
 from mcbench.errors import UserError
 from mcbench.files import digest, make_writable, write_atomic, write_json
-from mcbench.runs.evaluate import Problems, check_request, evaluate, select_problems
+from mcbench.runs.evaluate import Asked, Problems, check_any, evaluate, select_problems
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.problems import (
     SETS,
@@ -96,7 +96,8 @@ def evaluate_request(
     told += {None: "", True: ", thinking on", False: ", thinking off"}[thinking]
     fence = bool(usual.get("stop_at_fence") if stop_at_fence is None else stop_at_fence)
     told += ", up to the end of their code block" * fence
-    check_request(tested.problems, lengths, attempts, temperature)
+    check_any(tested.problems)
+    asked = Asked(lengths, attempts, temperature, style, seed)
     about = {
         "model": model,
         "model_digest": model_digest(model),
@@ -131,9 +132,8 @@ def evaluate_request(
         return replace(policy, enable_thinking=thinking)
 
     results = evaluate(
-        load, tested.problems, lengths=lengths, attempts=attempts, temperature=temperature,
-        seed=seed, prompt_style=style, workers=workers, folder=where, about=about, progress=True,
-        environment=environment,
+        load, tested.problems, workers=workers, folder=where, about=about, progress=True,
+        environment=environment, **vars(asked),
     )  # fmt: skip
     _print_scores(results, tested, published)
     print(f"samples and verdicts: {where}")

@@ -16,7 +16,7 @@ from accelerate.utils import broadcast_object_list
 from mcbench.data.schema import Problem
 from mcbench.files import digest, plain, read_json, write_json
 from mcbench.runs.config import Config
-from mcbench.runs.evaluate import Verdicts, evaluate, sample
+from mcbench.runs.evaluate import Asked, Verdicts, evaluate, sample
 from mcbench.runs.problems import problems_digest
 from mcbench.runs.provenance import evaluation_code, sharding_here
 from mcbench.runs.sampling import engine_sampler, transformers_policy, weights_at_hand
@@ -117,7 +117,7 @@ class HeldOut:
             if engine:
                 policy = replace(policy, sampler=engine_sampler(trainer))
             if not self.is_main:
-                sample(policy, problems, **settings)  # a share of the prompts or weights
+                sample(policy, problems, Asked(**settings))  # a share of the prompts or weights
                 return []
             divided = not small and temperature == config.eval_temperature
             fewer = 0 < len(self.part) < len(problems)

@@ -241,14 +241,14 @@ def rows_at_once(model: Any, tokens: int) -> int:
     return max(1, int(room / (each * tokens)))
 
 
-def transformers_sampler(
+def transformers_policy(
     model: Any,
     tokenizer: Any,
     batch_size: int = 256,
     together: bool = False,
     stop_at_fence: bool = False,
-) -> Sampler:
-    """A sampler that uses ``model.generate``, whatever the model's generation_config says of
+) -> Policy:
+    """A loaded model, sampled with ``model.generate``, whatever its generation_config says of
     sampling, on ``batch_size`` prompts at a time, or as many as :func:`rows_at_once` allows.
 
     With ``together`` all processes sample the same, step by step: what the first one drew counts.
@@ -316,24 +316,12 @@ def transformers_sampler(
                 done += len(rows)
         return responses
 
-    return sample
+    return Policy(sample, tokenizer, ends)
 
 
 def _part_of(progress: Progress, done: int, rows: int, count: int) -> Progress:
     """Tells of ``count`` responses what is known of ``rows`` of them after ``done`` others."""
     return lambda share: progress((done + share * rows) / count)
-
-
-def transformers_policy(
-    model: Any,
-    tokenizer: Any,
-    batch_size: int = 256,
-    together: bool = False,
-    stop_at_fence: bool = False,
-) -> Policy:
-    """A loaded model, sampled by :func:`transformers_sampler`."""
-    sampler = transformers_sampler(model, tokenizer, batch_size, together, stop_at_fence)
-    return Policy(sampler, tokenizer, end_tokens(model.generation_config, tokenizer))
 
 
 def _cut(ids: list[int], ends: list[int]) -> list[int]:
