@@ -16,9 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -54,46 +53,14 @@ _SEEN_WITHIN_S = 10  # the launcher looks ten times a second, on a machine that 
 class Launch:
     """An accelerate configuration and where its processes run.
 
-    Raises:
-        UserError: a configuration that is none, or no process.
+    ``sharding``: what is divided over them, which the estimate of memory needs to know.
+    ``on_gpus``: whether they have a GPU each.
     """
 
     config: Path
     processes: int
-
-    def __post_init__(self) -> None:
-        if self.processes < 1:
-            raise UserError(f"processes must be at least 1, got {self.processes}")
-
-    @cached_property
-    def settings(self) -> dict[str, Any]:
-        """The content of the configuration file."""
-        return _read(self.config)
-
-    @property
-    def sharding(self) -> Sharding:
-        """What is divided over the processes: what the estimate of memory needs to know.
-
-        Raises:
-            UserError: a kind of configuration that is not supported.
-        """
-        kind = self.settings["distributed_type"]
-        if kind in ("MULTI_GPU", "NO"):
-            return "none"
-        if kind == "FSDP":
-            version = (self.settings.get("fsdp_config") or {}).get("fsdp_version", 1)
-            if version == 2:
-                return "fsdp2"
-            raise UserError(f"{self.config} asks for FSDP version {version}; 2 is supported")
-        raise UserError(
-            f"{self.config}: distributed_type {kind!r} is not supported; allowed: MULTI_GPU, FSDP, "
-            "NO"
-        )
-
-    @property
-    def on_gpus(self) -> bool:
-        """Whether its processes have a GPU each."""
-        return not self.settings.get("use_cpu")
+    sharding: Sharding
+    on_gpus: bool
 
     @property
     def environment(self) -> dict[str, str]:
@@ -129,17 +96,32 @@ def launch(name: str, processes: int | None = None) -> Launch:
             f"unknown launch configuration {name!r}; allowed: {', '.join(LAUNCH_CONFIGS)}, or the "
             "path of an accelerate configuration file"
         )
+    settings = _read(path)
     if processes is None:
-        processes = _read(path).get("num_processes", 1)
-    chosen = Launch(path, processes)
-    if (machines := chosen.settings.get("num_machines", 1)) != 1:
+        processes = settings.get("num_processes", 1)
+    if processes < 1:
+        raise UserError(f"processes must be at least 1, got {processes}")
+    if (machines := settings.get("num_machines", 1)) != 1:
         raise UserError(
             f"{path} is for {machines} machines; give each the command that --dry-run prints with "
             f"--launch ddp or fsdp2, with --num_machines {machines} --machine_rank RANK "
             "--main_process_ip HOST --main_process_port PORT before -m mcbench"
         )
-    _ = chosen.sharding  # refuses what is not supported
-    return chosen
+    return Launch(path, processes, _sharding(path, settings), not settings.get("use_cpu"))
+
+
+def _sharding(path: Path, settings: Mapping[str, Any]) -> Sharding:
+    kind = settings["distributed_type"]
+    if kind in ("MULTI_GPU", "NO"):
+        return "none"
+    if kind != "FSDP":
+        raise UserError(
+            f"{path}: distributed_type {kind!r} is not supported; allowed: MULTI_GPU, FSDP, NO"
+        )
+    version = (settings.get("fsdp_config") or {}).get("fsdp_version", 1)
+    if version != 2:
+        raise UserError(f"{path} asks for FSDP version {version}; 2 is supported")
+    return "fsdp2"
 
 
 def check_placed(tasks: Iterable[RunJob], here: Machine) -> None:
