@@ -66,17 +66,13 @@ def grid(
     first, at the profile's two lengths whatever the limit.
     """
     shared = {"steps": 320, "eval_every": 64, "small_eval_every": None}
-    cells = [
-        {**shared, "learning_rate": rate, "max_completion_length": limit}
-        for limit in limits
-        for rate in rates
-    ]
+    cells = [(rate, limit, {}) for limit in limits for rate in rates]
     if diagonal:
-        cells += [
-            {**shared, "learning_rate": rate, "max_completion_length": limit, "model": diagonal}
-            for rate, limit in zip(rates, limits, strict=False)
-        ]
-    return tuple(cells)
+        cells += [(*at, {"model": diagonal}) for at in zip(rates, limits, strict=False)]
+    return tuple(
+        {**shared, "learning_rate": rate, "max_completion_length": limit, **model}
+        for rate, limit, model in cells
+    )
 
 
 # Every 32 updates an evaluation on all problems at the deciding temperature alone, in place of

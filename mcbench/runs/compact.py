@@ -227,8 +227,6 @@ def _cut(row: dict[str, Any]) -> dict[str, Any]:
                 }
     for name in _OF_TOKENS & found.keys():
         found[name] = [round(float(value), 3) for value in found[name]]
-    if "pieces" in found:
-        found["pieces"] = list(found["pieces"])
     return found
 
 

@@ -5,7 +5,7 @@ runs that start from it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from accelerate.utils import broadcast_object_list
 from mcbench.data.schema import Problem
 from mcbench.files import digest, plain, read_json, write_json
 from mcbench.runs.config import Config
-from mcbench.runs.evaluate import Asked, Verdicts, evaluate, sample
+from mcbench.runs.evaluate import Asked, Verdicts, evaluate, sample, select_problems
 from mcbench.runs.problems import problems_digest
 from mcbench.runs.provenance import evaluation_code, sharding_here
 from mcbench.runs.sampling import engine_sampler, transformers_policy, weights_at_hand
@@ -33,15 +33,14 @@ _DECIDING = (
 
 @dataclass
 class HeldOut:
-    """The held-out problems of a run, and the ``part`` of them that small evaluations measure.
+    """The held-out problems of a run, and the part of them that small evaluations measure.
 
     ``cache`` is the folder of base models' evaluations; ``environment`` makes what episodes are
     played in, None where a response is one turn. Every process measures, the main one has results.
     """
 
     config: Config
-    problems: Sequence[Problem]
-    part: Sequence[Problem]
+    problems: tuple[Problem, ...]
     tokenizer: Any
     cache: Path
     is_main: bool
@@ -50,9 +49,9 @@ class HeldOut:
     _verdicts: Verdicts = field(default_factory=dict)  # problems are met again in every evaluation
 
     def __post_init__(self) -> None:
-        self._digests = {
-            len(one): problems_digest(tuple(one)) for one in (self.part, self.problems)
-        }
+        few = self.config.small_eval_limit if self.config.small_eval_every else 0
+        self.part = select_problems(self.problems, few)
+        self._digests = {len(one): problems_digest(one) for one in (self.part, self.problems)}
 
     def results(self, trainer: Any, step: int, small: bool) -> list[EvalResult]:
         """One result per temperature and length, and of an evaluation of all problems one more per

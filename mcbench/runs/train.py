@@ -164,11 +164,9 @@ class _Session:
             )
         if config.feedback is not None:
             self._check_episodes()
-        few = config.small_eval_limit if config.small_eval_every else 0
         self.held_out = HeldOut(
             config,
             self.test_problems,
-            select_problems(self.test_problems, few),
             self.tokenizer,
             self.store.base_evals,
             self.is_main,

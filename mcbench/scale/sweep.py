@@ -96,7 +96,7 @@ def train_all(
             check_placed(tasks, here)
         _Sweep(tasks, store, LocalPool(gpus), say, retries, limit).train()
         return
-    with RayPool(address, tasks, store) as cluster:
+    with RayPool(address, tasks, store).connected() as cluster:
         say(f"training on Ray: {cluster.describe()}")
         _Sweep(tasks, store, cluster, say, retries, workers or len(tasks)).train()
 
