@@ -66,7 +66,7 @@ def grid(
     first, at the profile's two lengths whatever the limit.
     """
     shared = {"steps": 320, "eval_every": 64, "small_eval_every": None}
-    cells = [(rate, limit, {}) for limit in limits for rate in rates]
+    cells: list[Any] = [(rate, limit, {}) for limit in limits for rate in rates]
     if diagonal:
         cells += [(*at, {"model": diagonal}) for at in zip(rates, limits, strict=False)]
     return tuple(

@@ -274,7 +274,8 @@ def _config_at(
 @lru_cache(maxsize=4096)
 def _config_of(asked: str, look: bool) -> Config | None:
     try:
-        return arm_config("", *json.loads(asked), look=look)
+        settings, profile, common = json.loads(asked)
+        return arm_config("", settings, profile, common, look)
     except UserError:
         return None
 

@@ -83,7 +83,10 @@ def _opened(
 ) -> Tracker:
     if name == "tensorboard":
         return _TensorBoard(folder, settings, done)
-    own = {"trackio": {"embed": False}, "wandb": {"id": id_, "dir": str(folder)}}[name]
+    own: Mapping[str, Any] = {
+        "trackio": {"embed": False},
+        "wandb": {"id": id_, "dir": str(folder)},
+    }[name]
     return _LikeWandb(import_module(name), settings, name=f"{label} ({id_})", **own)
 
 

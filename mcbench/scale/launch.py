@@ -27,7 +27,7 @@ from mcbench.runs.config import Config
 from mcbench.runs.provenance import processes_here, sharding_here
 from mcbench.runs.store import INTERRUPTED, Run, RunStore
 from mcbench.runs.trend import stretches
-from mcbench.scale.estimate import check_memory, with_engine_memory
+from mcbench.scale.estimate import check_memory, known_estimate, with_engine_memory
 from mcbench.scale.machine import Machine, gpu_here, visible_gpus
 from mcbench.scale.process import (
     PARENT,
@@ -325,12 +325,9 @@ def _one_gpu(config: Config) -> None:
     gpus = visible_gpus()
     if len(gpus) < 2:
         return
-    name, here = "ddp", gpu_here()
-    try:
-        if here is not None:
-            check_memory(config, here, len(gpus))
-    except UserError:
-        name = "fsdp2"
+    here = gpu_here()
+    found = here and known_estimate(config, here, len(gpus))
+    name = "fsdp2" if found and not found.fits else "ddp"
     raise UserError(
         f"{len(gpus)} GPUs are visible, and a run without --launch is one process on one GPU; use "
         f"all of them with --launch {name} --processes {len(gpus)}, or one with "
