@@ -229,6 +229,13 @@ def chosen_arms(experiment: Experiment, arms: Arms | Sequence[str] | None) -> Ar
     return {arm: experiment.arms[arm] for arm in arms}
 
 
+def planned_of_all() -> list[PlannedRun]:
+    """The runs that the committed pages rest on: those of all experiments but the ones that measure
+    times. What is measured beside runs, or needs an idle machine, scripts in ``benchmarks/`` make.
+    """
+    return planned_together([name for name, one in EXPERIMENTS.items() if not one.alone])
+
+
 def planned_together(names: Sequence[str], **options: Any) -> list[PlannedRun]:
     """The runs of several experiments, with the experiment in each label where there are several.
 
