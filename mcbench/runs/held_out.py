@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from mcbench.runs.config import Config
 from mcbench.runs.evaluate import Asked, Verdicts, evaluate, sample, select_problems
 from mcbench.runs.problems import problems_digest
 from mcbench.runs.provenance import evaluation_code, sharding_here
-from mcbench.runs.sampling import engine_sampler, transformers_policy, weights_at_hand
+from mcbench.runs.sampling import trained_policy
 from mcbench.runs.scores import EvalResult
 from mcbench.worlds.multi_turn import Environment
 
@@ -94,8 +93,7 @@ class HeldOut:
         training responses samples these too.
         """
         config = self.config
-        engine = config.backend != "transformers"
-        if not (self.is_main or engine or sharding_here() == "fsdp2"):
+        if not (self.is_main or config.backend != "transformers" or sharding_here() == "fsdp2"):
             return []
         problems = self.part if small else self.problems
         settings: dict[str, Any] = {
@@ -105,16 +103,7 @@ class HeldOut:
             "seed": self._seed(step),
             "prompt_style": config.prompt_style,
         }
-        with ExitStack() as stack:
-            model, sharded = trainer.model, False
-            if not engine:
-                model, sharded = stack.enter_context(weights_at_hand(trainer))
-            policy = transformers_policy(
-                model, self.tokenizer, config.eval_batch_size, sharded, config.stop_at_fence
-            )
-            policy = replace(policy, enable_thinking=config.enable_thinking)
-            if engine:
-                policy = replace(policy, sampler=engine_sampler(trainer))
+        with trained_policy(trainer, config, self.tokenizer) as policy:
             if not self.is_main:
                 sample(policy, problems, Asked(**settings))  # a share of the prompts or weights
                 return []

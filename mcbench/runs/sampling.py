@@ -7,8 +7,8 @@ of ``max_new_tokens`` ids where it was cut.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import datasets
@@ -206,18 +206,6 @@ def only_asked(model: Any, ends: Collection[int], pad: int) -> Iterator[None]:
             one.generation_config = own
 
 
-@contextmanager
-def weights_at_hand(trainer: Any) -> Iterator[tuple[Any, bool]]:
-    """The trainer's model as ``generate`` takes it, and whether its weights are divided over the
-    processes, all of which must then generate together.
-    """
-    if getattr(trainer.accelerator.state, "fsdp_plugin", None) is None:
-        yield trainer.accelerator.unwrap_model(trainer.model), False
-        return
-    with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:
-        yield model, True
-
-
 class _Told(StoppingCriteria):
     """Tells the share of a batch's steps that are done; stops nothing."""
 
@@ -328,6 +316,28 @@ def _cut(ids: list[int], ends: list[int]) -> list[int]:
     """``ids`` up to and including the first end token."""
     stop = next((n for n, token in enumerate(ids, start=1) if token in ends), len(ids))
     return ids[:stop]
+
+
+@contextmanager
+def trained_policy(trainer: Any, config: Config, tokenizer: Any) -> Iterator[Policy]:
+    """The model that trains, sampled by what samples its training responses. Where an engine does,
+    or the weights are divided over the processes, all of these must sample together.
+    """
+    if config.backend != "transformers":
+        ends = end_tokens(trainer.model.generation_config, tokenizer)
+        yield Policy(engine_sampler(trainer), tokenizer, ends, config.enable_thinking)
+        return
+    divided = getattr(trainer.accelerator.state, "fsdp_plugin", None) is not None
+    whole: Any = (
+        unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator)
+        if divided
+        else nullcontext(trainer.accelerator.unwrap_model(trainer.model))
+    )
+    with whole as model:
+        policy = transformers_policy(
+            model, tokenizer, config.eval_batch_size, divided, config.stop_at_fence
+        )
+        yield replace(policy, enable_thinking=config.enable_thinking)
 
 
 def engine_sampler(trainer: Any) -> Sampler:
