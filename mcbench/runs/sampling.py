@@ -102,15 +102,14 @@ def load_policy(
     return transformers_policy(model, tokenizer, batch_size, stop_at_fence=stop_at_fence)
 
 
-def load_model(source: Config | str) -> tuple[Any, Any]:
+def load_model(name: str) -> tuple[Any, Any]:
     """Model (float32 master weights; bf16 runs in autocast) and tokenizer.
 
-    ``source`` is a profile, a nano model, a directory (also of a run or checkpoint) or a hub id.
+    ``name`` is a nano model, a directory (also of a run or checkpoint) or a hub id.
 
     Raises:
         UserError: the model cannot be found or read.
     """
-    name = source.model if isinstance(source, Config) else source
     location = model_location(name)
     quiet()
     try:

@@ -95,7 +95,7 @@ def train(
             "pip install -e '.[gpu]', or use --set backend=transformers"
         )
     check_trackers(config.report_to)
-    model, tokenizer = load_model(config)
+    model, tokenizer = load_model(config.model)
     session = _Session(config, store, run, arguments, model, tokenizer, progress, label, choice)
     session.train()
     return run
