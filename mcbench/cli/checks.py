@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mcbench.cli.options import FailedError
+from mcbench.errors import FailedError
 
 
 @click.command()

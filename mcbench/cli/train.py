@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from mcbench.cli.options import FailedError, settings_options
+from mcbench.cli.options import settings_options
 from mcbench.errors import UserError, unknown
 
 
@@ -37,12 +37,7 @@ from mcbench.errors import UserError, unknown
 )
 def train(**options: Any) -> None:
     """Train one run; resumes an interrupted one, reuses a finished one."""
-    from mcbench.scale.launch import (
-        LaunchFailedError,
-        check_gpu,
-        train_here,
-        train_launched,
-    )
+    from mcbench.scale.launch import check_gpu, train_here, train_launched
     from mcbench.scale.process import end_with_parent
 
     end_with_parent()
@@ -61,10 +56,7 @@ def train(**options: Any) -> None:
     if launch is None:
         train_here(config, options["runs_dir"], options["label"])
     else:
-        try:
-            train_launched(config, options["runs_dir"], launch, options["label"])
-        except LaunchFailedError as error:
-            raise FailedError(str(error)) from error
+        train_launched(config, options["runs_dir"], launch, options["label"])
 
 
 def _launch(options: dict[str, Any]) -> Any:

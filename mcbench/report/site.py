@@ -17,9 +17,9 @@ from bs4 import BeautifulSoup
 
 from mcbench.claims import CLAIMS, read_measurements
 from mcbench.claims.protocol import SEEDS
-from mcbench.errors import UserError
+from mcbench.errors import FailedError, UserError
 from mcbench.experiments.experiments import EXPERIMENTS, planned_of_all
-from mcbench.experiments.notebook import NotebookFailedError, read_notebook, run_notebook
+from mcbench.experiments.notebook import read_notebook, run_notebook
 from mcbench.experiments.plan import make_plan
 from mcbench.experiments.study import OWN, Study, named_by_settings, studies
 from mcbench.files import write_atomic
@@ -225,7 +225,7 @@ def _executed(notebook: Path, records: Path, folder: Path) -> Page:
         given = {"train": False, "runs_dir": str(kept / "runs")}
         try:
             run_notebook(notebook, given, output, quiet=True)
-        except NotebookFailedError as error:
+        except FailedError as error:
             stack.pop_all()  # the message names the copy that failed
             raise UserError(f"no page of {notebook.name}: {error}") from error
         return page_of(

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcbench.errors import UserError
+from mcbench.errors import FailedError, UserError
 from mcbench.files import read_data
 from mcbench.runs.config import Config
 from mcbench.runs.provenance import processes_here, sharding_here
@@ -139,10 +139,6 @@ def check_placed(tasks: Iterable[RunJob], here: Machine) -> None:
             raise UserError(f"{task.label}: {error}") from None
 
 
-class LaunchFailedError(Exception):
-    """The processes of a run ended before it did; the message says which was first, and why."""
-
-
 def train_launched(
     config: Config,
     runs_dir: str,
@@ -154,7 +150,8 @@ def train_launched(
     Raises:
         UserError: there are fewer GPUs than processes, the batch does not divide by them, or the
             processes refused the run.
-        LaunchFailedError: a process crashed before the run was finished; the record holds why.
+        FailedError: a process crashed before the run was finished: which, and why, as the record
+            has it.
         KeyboardInterrupt: interrupted or asked to end; no process is left.
     """
     gpus = len(visible_gpus())
@@ -189,7 +186,7 @@ def train_launched(
         print(f"the run is finished; a process failed after that ({reason})")
         return run
     _mark_failed(run, reason)
-    raise LaunchFailedError(f"{reason}; the same command resumes")
+    raise FailedError(f"{reason}; the same command resumes")
 
 
 def _launch(chosen: Launch, arguments: Sequence[str], folder: str) -> str | None:
@@ -304,7 +301,7 @@ def _train_apart(config: Config, runs_dir: str, label: str) -> None:
     """Train a run in a process of its own, unless it is finished.
 
     Raises:
-        LaunchFailedError: it ended before that.
+        FailedError: it ended before that.
     """
     if RunStore(runs_dir).run(config).state == "finished":
         return
@@ -313,7 +310,7 @@ def _train_apart(config: Config, runs_dir: str, label: str) -> None:
         if isinstance(event, str):
             print(event, flush=True)
         elif isinstance(event, Ended) and event.status:
-            raise LaunchFailedError(f"{label}: {how_it_ended(event.status)}; see {task.log}")
+            raise FailedError(f"{label}: {how_it_ended(event.status)}; see {task.log}")
 
 
 def _one_gpu(config: Config) -> None:
