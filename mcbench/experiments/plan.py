@@ -13,7 +13,6 @@ from mcbench.runs.store import RunRecord, RunStore
 from mcbench.scale.pace import Timed, pace_of, timed
 from mcbench.scale.sweep import PlannedRun
 
-RECORD = "*.parquet"  # a compact record, named by its run
 Runs = dict[str, dict[int, RunRecord]]
 """Arm -> seed -> record."""
 
@@ -111,7 +110,7 @@ def make_plan(
     distinct = {one.config.run_id: one for one in reversed(asked)}
     in_order = [one for one in asked if one is distinct[one.config.run_id]]
     folders = tuple(map(Path, records))
-    kept = {path.stem for folder in folders for path in folder.glob(RECORD)}
+    kept = {path.stem for folder in folders for path in folder.glob("*.parquet")}
     states = {
         name: "finished" if name in kept else store.run(one.config).state
         for name, one in distinct.items()

@@ -350,7 +350,7 @@ def run_study(
     use_records: bool = True,
     workers: int = 1,
     fresh: bool = False,
-    progress: Say | None = None,
+    progress: Say = say,
     address: str | None = None,
     launch: str | None = None,
     train: bool = True,
@@ -374,7 +374,6 @@ def run_study(
     Raises:
         UserError: settings that do not fit, or a run failed.
     """
-    progress = progress or say
     folder = in_project(runs_dir)
     planned = planned_study(arms, experiment, profile, seeds, steps, settings)
     trackers = dict.fromkeys(name for one in planned for name in one.config.report_to)

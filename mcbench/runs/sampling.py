@@ -111,7 +111,9 @@ def load_model(name: str) -> tuple[Any, Any]:
         UserError: the model cannot be found or read.
     """
     location = model_location(name)
-    quiet()
+    # No bars for loading and saving files: they would bury the progress lines.
+    transformers.utils.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
     try:
         tokenizer = AutoTokenizer.from_pretrained(location, padding_side="left")
         model = AutoModelForCausalLM.from_pretrained(location, dtype=torch.float32)
@@ -124,12 +126,6 @@ def load_model(name: str) -> tuple[Any, Any]:
     # else it would warn that some are missing.
     model._keys_to_ignore_on_save = set(model.all_tied_weights_keys)
     return model, tokenizer
-
-
-def quiet() -> None:
-    """No bars for loading and saving files: they would bury the progress lines."""
-    transformers.utils.logging.disable_progress_bar()
-    datasets.disable_progress_bars()
 
 
 def template_options(enable_thinking: bool | None) -> dict[str, Any]:
