@@ -83,11 +83,11 @@ def _opened(
 ) -> Tracker:
     if name == "tensorboard":
         return _TensorBoard(folder, settings, done)
-    own: Mapping[str, Any] = {
+    own: dict[str, dict[str, Any]] = {
         "trackio": {"embed": False},
         "wandb": {"id": id_, "dir": str(folder)},
-    }[name]
-    return _LikeWandb(import_module(name), settings, name=f"{label} ({id_})", **own)
+    }
+    return _LikeWandb(import_module(name), settings, name=f"{label} ({id_})", **own[name])
 
 
 class Trackers:
