@@ -80,7 +80,7 @@ def calibrate(
     chosen = profile if isinstance(profile, Config) else preset(profile)
     length = chosen.max_completion_length
     tasks = select_problems(load_problems(chosen.test_set), problems or chosen.test_limit)
-    model, tokenizer = load_model(chosen)
+    model, tokenizer = load_model(chosen.model)
     policy = transformers_policy(model, tokenizer, chosen.eval_batch_size)
     prompts = [prompt_for(task, chosen.prompt_style) for task in tasks]
     asked = [ids for ids in prompt_ids(tokenizer, prompts) for _ in range(ATTEMPTS)]

@@ -44,7 +44,7 @@ def measure_pass_rates(
     """Passes of ``count`` responses of a profile's base model, by id; and its hash."""
     profile = preset(profile_name)
     (result,) = evaluate(
-        transformers_policy(*load_model(profile)),
+        transformers_policy(*load_model(profile.model)),
         problems,
         workers=1,
         lengths=(profile.max_completion_length,),

@@ -43,7 +43,6 @@ from mcbench.claims.round_2 import (
 from mcbench.claims.rules import ALPHA, INCONCLUSIVE, SUPPORTED
 from mcbench.claims.statistics import Estimate, estimate, resample_clusters
 from mcbench.experiments.experiments import planned_runs
-from mcbench.experiments.plan import by_arm
 from mcbench.files import write_json
 from mcbench.runs.records import finished_records
 
@@ -192,12 +191,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help=f"keep them in {RESULT.name}")
     chosen = parser.parse_args()
-    records = list(finished_records(ROOT / "reports" / "records"))
+    records = {one.run_id: one for one in finished_records(ROOT / "reports" / "records")}
     known, rng = {}, np.random.default_rng(0)
     for one in HYPOTHESES:
         experiment, profile, weights, _ = NEAREST[one.id]
-        runs = by_arm(planned_runs(experiment, profile, SEEDS, arms=list(weights)), records)
-        curves = {arm: {s: run_curves(r) for s, r in of.items()} for arm, of in runs.items()}
+        curves: dict[str, dict[int, RunCurves]] = {}
+        for run in planned_runs(experiment, profile, SEEDS, arms=list(weights)):
+            if (record := records.get(run.config.run_id)) is not None:
+                curves.setdefault(run.arm, {})[run.config.seed] = run_curves(record)
         known[one.id] = scatter(*table(one, curves, weights))
     found: dict[str, Any] = {
         one.id: rates(one, known[one.id], NEAREST[one.id][3], rng) for one in HYPOTHESES

@@ -18,6 +18,13 @@ class UserError(ValueError):
         return [f"UserError: {self}"]
 
 
+class FailedError(Exception):
+    """What was asked for ran and did not succeed; the message says how.
+
+    The command line prints it without a traceback and exits with status 1.
+    """
+
+
 def unknown(what: str, given: object, allowed: Iterable[object]) -> UserError:
     """The error for a name that is not among the ``allowed`` ones, with the ones it resembles."""
     names = sorted(map(str, allowed))

@@ -216,6 +216,17 @@ def _boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
+def _this_process() -> dict[str, Any]:
+    """What a lock says of the process that holds it."""
+    pid = os.getpid()
+    return {
+        "pid": pid,
+        "host": socket.gethostname(),
+        "start": _process_start(pid),
+        "boot": _boot(),
+    }
+
+
 class ProcessLock:
     """A lock file that holds the process that owns it.
 
@@ -280,16 +291,9 @@ class ProcessLock:
                         f"taken over from {who}, which has given no sign of life for "
                         f"{silence / 60:.0f} min"
                     )
-            pid = os.getpid()
-            mine = {
-                "pid": pid,
-                "host": socket.gethostname(),
-                "start": _process_start(pid),
-                "boot": _boot(),
-            }
             file.seek(0)
             file.truncate()
-            file.write(json.dumps(mine))
+            file.write(json.dumps(_this_process()))
             file.flush()
         self._held = True
         self._released.clear()
@@ -320,16 +324,11 @@ class ProcessLock:
 
     def others(self) -> bool:
         """Whether another live process holds the lock."""
-        owner = self.owner()
-        here = (os.getpid(), socket.gethostname())
-        return owner is not None and (owner["pid"], owner["host"]) != here
+        return self.owner() is not None and not self._is_mine()
 
     def _is_mine(self) -> bool:
         """Whether what the lock says last is this process, alive or not as others see it."""
-        owner = self._recorded()
-        pid = os.getpid()
-        mine = (pid, socket.gethostname(), _process_start(pid))
-        return owner is not None and (owner["pid"], owner["host"], owner["start"]) == mine
+        return self._recorded() == _this_process()
 
     def break_from(self, host: str) -> None:
         """Clear the lock if a process on ``host`` holds it, which is known to be gone: sooner than

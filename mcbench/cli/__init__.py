@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import click
 
 from mcbench.cli import checks, data, evaluate, notebook, report, runs, sweep, train, watch
-from mcbench.cli.options import FailedError
-from mcbench.errors import UserError
+from mcbench.errors import FailedError, UserError
 from mcbench.version import __version__
 
 EXIT_FAILED, EXIT_USER_ERROR, EXIT_INTERRUPTED, EXIT_PIPE = 1, 2, 130, 141
@@ -49,15 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return EXIT_USER_ERROR
-    except click.ClickException as error:
-        print(f"mcbench: {error.format_message()}", file=sys.stderr)
-        return EXIT_USER_ERROR
-    except UserError as error:
-        print(f"mcbench: {error}", file=sys.stderr)
-        return EXIT_USER_ERROR
-    except FailedError as error:
-        print(f"mcbench: {error}", file=sys.stderr)
-        return EXIT_FAILED
+    except (click.ClickException, UserError, FailedError) as error:
+        told = error.format_message() if isinstance(error, click.ClickException) else error
+        print(f"mcbench: {told}", file=sys.stderr)
+        return EXIT_FAILED if isinstance(error, FailedError) else EXIT_USER_ERROR
     except (KeyboardInterrupt, click.Abort):
         same = "the same command"
         if "--fresh" in (sys.argv if arguments is None else arguments):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mcbench.cli.options import FailedError
+from mcbench.errors import FailedError
 
 
 @click.command()
@@ -20,24 +20,22 @@ def settings(family: str | None, markdown: bool) -> None:
         print(settings_page(), end="")
         return
     from mcbench.errors import unknown
-    from mcbench.runs.config import CHANGEABLE, family_of
+    from mcbench.runs.config import CHANGEABLE, FAMILIES, settings_of
     from mcbench.runs.reference import about
 
-    families = list(dict.fromkeys(map(family_of, CHANGEABLE)))
-    if family is not None and family in CHANGEABLE and family not in families:
+    if family in CHANGEABLE and family not in FAMILIES:
         print("\n".join([family, *(f"  {what}: {told}" for what, told in about(family).items())]))
         return
-    if family is not None and family not in families:
-        raise unknown("family of settings, or setting", family, {*families, *CHANGEABLE})
+    if family not in (None, *FAMILIES):
+        raise unknown("family of settings, or setting", family, {*FAMILIES, *CHANGEABLE})
     print("name, default (of profile, recipe or trainer: docs/settings.md), meaning (range)")
-    for one in [family] if family else families:
+    for one in [family] if family else FAMILIES:
         print(f"\n{one}" if family is None else one)
-        for name in CHANGEABLE:
-            if family_of(name) == one:
-                told = about(name)
-                allowed = told["range"].replace("`", "")
-                more = "" if allowed in ("text", "list") else f" ({allowed})"
-                print(f"  {name:34} {told['default']:21} {told['meaning']}{more}")
+        for name in settings_of(one):
+            told = about(name)
+            allowed = told["range"].replace("`", "")
+            more = "" if allowed in ("text", "list") else f" ({allowed})"
+            print(f"  {name:34} {told['default']:21} {told['meaning']}{more}")
 
 
 @click.command()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from mcbench.cli.options import FailedError
+from mcbench.errors import FailedError
 
 
 @click.command()
@@ -26,12 +26,7 @@ def run(
     notebook: str, parameters: tuple[tuple[str, str], ...], output: str | None, dry_run: bool
 ) -> None:
     """Execute a notebook with parameters; keep it with its outputs, and the page that it makes."""
-    from mcbench.experiments.notebook import (
-        NotebookFailedError,
-        check_parameters,
-        notebook_parameters,
-        run_notebook,
-    )
+    from mcbench.experiments.notebook import check_parameters, notebook_parameters, run_notebook
     from mcbench.files import json_or_text
     from mcbench.runs.place import in_project
 
@@ -51,7 +46,7 @@ def run(
     kept = Path(output) if output else folder / Path(notebook).name
     try:
         run_notebook(notebook, given, kept)
-    except NotebookFailedError as error:
+    except FailedError as error:
         page = notebook_page(kept, reason=str(error))
         raise FailedError(f"{error}\nreport of what there was: {page}") from error
     print(f"executed notebook: {kept}")

@@ -13,10 +13,6 @@ from mcbench.errors import UserError
 Command = Callable[..., Any]
 
 
-class FailedError(Exception):
-    """The command ran and did not succeed."""
-
-
 class Integers(click.ParamType):
     """Whole numbers such as ``0,1,2``."""
 

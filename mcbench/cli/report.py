@@ -55,9 +55,13 @@ def report(records: tuple[str, ...], **options: Any) -> None:
         if options["dry_run"]:
             print(*site.what_is_missing(first, options["runs_dir"], options["workers"]), sep="\n")
             return
-        from mcbench.experiments.complete import complete
+        from mcbench.experiments.experiments import planned_of_all
+        from mcbench.experiments.training import train_missing
 
-        complete(first / "records", options["runs_dir"], options["workers"])
+        train_missing(
+            "all experiments", planned_of_all(), options["runs_dir"],
+            workers=options["workers"], keep=first / "records",
+        )  # fmt: skip
     if first.suffix == ".ipynb" and len(names) == 1:
         page = site.notebook_page(first, options["output"], options["single_file"])
         print(f"report: {page}")

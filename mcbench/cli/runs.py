@@ -69,11 +69,6 @@ def _accuracy(one: Any) -> float | None:
     return next((value for step, value in reversed(found.items()) if step > 0), None)
 
 
-def _how(line: dict[str, Any]) -> tuple[int, float, int]:
-    problems = len(line["per_problem"])
-    return line["max_completion_length"], line.get("temperature", 1.0), problems
-
-
 def _show(found: list[Any], run: str, folder: str) -> None:
     if len(found) != 1:
         several = ", ".join(one.run_id for one in found)
@@ -87,8 +82,8 @@ def _show(found: list[Any], run: str, folder: str) -> None:
     print(f"folder: {one.path}")
     print(json.dumps(one.config.to_dict(), indent=1))
     for line in one.eval_lines:
-        length, temperature, problems = _how(line)
         print(
-            f"step {line['step']:>5}, up to {length} tokens, {problems} problems, "
-            f"T = {temperature:g}: pass@1 {line['pass_at_1']:.1%}, length {line['mean_length']:.0f}"
+            f"step {line['step']:>5}, up to {line['max_completion_length']} tokens, "
+            f"{len(line['per_problem'])} problems, T = {line.get('temperature', 1.0):g}: "
+            f"pass@1 {line['pass_at_1']:.1%}, length {line['mean_length']:.0f}"
         )

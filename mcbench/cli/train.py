@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from mcbench.cli.options import FailedError, settings_options
+from mcbench.cli.options import settings_options
 from mcbench.errors import UserError, unknown
 
 
@@ -37,45 +37,29 @@ from mcbench.errors import UserError, unknown
 )
 def train(**options: Any) -> None:
     """Train one run; resumes an interrupted one, reuses a finished one."""
-    from mcbench.scale.launch import (
-        LaunchFailedError,
-        check_gpu,
-        train_here,
-        train_launched,
-    )
+    from mcbench.scale.launch import check_gpu, launch, train_here, train_launched
     from mcbench.scale.process import end_with_parent
 
     end_with_parent()
     if options["measure"] and not options["dry_run"]:
         raise UserError("--measure goes with --dry-run; without both the run is trained")
     config = _config(options)
-    launch = _launch(options)
+    name, processes = options["launch"], options["processes"]
+    if name is None and processes is not None:
+        raise UserError("--processes needs --launch CONFIG")
+    chosen = None if name is None else launch(name, processes)
     if options["dry_run"]:
         from mcbench.scale.dry_run import dry_run
 
         arguments = _train_arguments(options)
-        for line in dry_run(config, options["runs_dir"], launch, arguments, options["measure"]):
+        for line in dry_run(config, options["runs_dir"], chosen, arguments, options["measure"]):
             print(line, flush=True)
         return
     check_gpu(config)
-    if launch is None:
+    if chosen is None:
         train_here(config, options["runs_dir"], options["label"])
     else:
-        try:
-            train_launched(config, options["runs_dir"], launch, options["label"])
-        except LaunchFailedError as error:
-            raise FailedError(str(error)) from error
-
-
-def _launch(options: dict[str, Any]) -> Any:
-    """The launch that the options ask for; None where they ask for none."""
-    from mcbench.scale.launch import launch
-
-    if options["launch"] is not None:
-        return launch(options["launch"], options["processes"])
-    if options["processes"] is not None:
-        raise UserError("--processes needs --launch CONFIG")
-    return None
+        train_launched(config, options["runs_dir"], chosen, options["label"])
 
 
 def _config(options: dict[str, Any]) -> Any:

@@ -84,15 +84,3 @@ def arm_config(
         return make(size, settings["recipe"], own, common=common)
     except UserError as error:
         raise UserError(f"arm {arm!r}: {error}") from None
-
-
-def computation_of(
-    arm: str, settings: Mapping[str, Any], profile: str, common: Mapping[str, Any]
-) -> str:
-    """What an arm computes, see :attr:`mcbench.runs.config.Config.computation`; empty where its
-    settings do not fit the profile and what is common.
-    """
-    try:
-        return arm_config(arm, settings, profile, common, look=False).computation
-    except UserError:
-        return ""

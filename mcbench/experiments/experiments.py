@@ -66,17 +66,13 @@ def grid(
     first, at the profile's two lengths whatever the limit.
     """
     shared = {"steps": 320, "eval_every": 64, "small_eval_every": None}
-    cells = [
-        {**shared, "learning_rate": rate, "max_completion_length": limit}
-        for limit in limits
-        for rate in rates
-    ]
+    cells: list[Any] = [(rate, limit, {}) for limit in limits for rate in rates]
     if diagonal:
-        cells += [
-            {**shared, "learning_rate": rate, "max_completion_length": limit, "model": diagonal}
-            for rate, limit in zip(rates, limits, strict=False)
-        ]
-    return tuple(cells)
+        cells += [(*at, {"model": diagonal}) for at in zip(rates, limits, strict=False)]
+    return tuple(
+        {**shared, "learning_rate": rate, "max_completion_length": limit, **model}
+        for rate, limit, model in cells
+    )
 
 
 # Every 32 updates an evaluation on all problems at the deciding temperature alone, in place of
@@ -231,6 +227,13 @@ def chosen_arms(experiment: Experiment, arms: Arms | Sequence[str] | None) -> Ar
         if arm not in experiment.arms:
             raise unknown(f"arm of experiment {experiment.name!r}", arm, experiment.arms)
     return {arm: experiment.arms[arm] for arm in arms}
+
+
+def planned_of_all() -> list[PlannedRun]:
+    """The runs that the committed pages rest on: those of all experiments but the ones that measure
+    times. What is measured beside runs, or needs an idle machine, scripts in ``benchmarks/`` make.
+    """
+    return planned_together([name for name, one in EXPERIMENTS.items() if not one.alone])
 
 
 def planned_together(names: Sequence[str], **options: Any) -> list[PlannedRun]:

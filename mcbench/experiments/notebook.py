@@ -19,11 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mcbench.errors import UserError, unknown
-
-
-class NotebookFailedError(Exception):
-    """A cell failed, stopped early, or the kernel died; the message says which."""
+from mcbench.errors import FailedError, UserError, unknown
 
 
 class Parameters(dict[str, Any]):
@@ -188,8 +184,9 @@ def run_notebook(
 
     Raises:
         UserError: wrong parameters, or a cell raised UserError; no notebook is left.
-        NotebookFailedError: a cell failed or stopped the notebook early, or the kernel died.
+        FailedError: a cell failed or stopped the notebook early, or the kernel died.
     """
+    import nbformat
     import papermill
     from nbclient.exceptions import DeadKernelError
     from traitlets.config import Config
@@ -216,16 +213,17 @@ def run_notebook(
         if error.ename == "UserError":
             _remove(created)
             raise UserError(error.evalue) from None
-        raise NotebookFailedError(
+        raise FailedError(
             f"cell {error.cell_index} of {path} failed with {error.ename}: {error.evalue}; "
             f"see {output}"
         ) from error
     except DeadKernelError as error:
-        raise NotebookFailedError(
+        raise FailedError(
             f"the kernel running {path} died (out of memory, or killed); see {output}"
         ) from error
     _refuse_early_exit(notebook, path, output)
-    _keep_parameters(output, resolved)
+    notebook.metadata["mcbench"] = {"parameters": resolved}
+    nbformat.write(notebook, output)
     return resolved
 
 
@@ -244,14 +242,6 @@ def _refuse_early_exit(notebook: Any, path: str | Path, output: Path) -> None:
     for index, cell in enumerate(notebook.cells):
         for result in cell.get("outputs", []):
             if result.output_type == "error" and result.ename == "SystemExit":
-                raise NotebookFailedError(
+                raise FailedError(
                     f"cell {index} of {path} ended the notebook with SystemExit; see {output}"
                 )
-
-
-def _keep_parameters(output: Path, resolved: dict[str, Any]) -> None:
-    import nbformat
-
-    notebook = nbformat.read(output, as_version=4)
-    notebook.metadata["mcbench"] = {"parameters": resolved}
-    nbformat.write(notebook, output)

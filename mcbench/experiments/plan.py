@@ -1,6 +1,4 @@
-"""What a set of experiments needs: which runs, which are shared, which are finished, how long; and
-which record is of which arm: planned runs and records have the same ids.
-"""
+"""What a set of experiments needs: which runs, which are shared, which are finished, how long."""
 
 from __future__ import annotations
 
@@ -15,7 +13,6 @@ from mcbench.runs.store import RunRecord, RunStore
 from mcbench.scale.pace import Timed, pace_of, timed
 from mcbench.scale.sweep import PlannedRun
 
-RECORD = "*.parquet"  # a compact record, named by its run
 Runs = dict[str, dict[int, RunRecord]]
 """Arm -> seed -> record."""
 
@@ -113,23 +110,12 @@ def make_plan(
     distinct = {one.config.run_id: one for one in reversed(asked)}
     in_order = [one for one in asked if one is distinct[one.config.run_id]]
     folders = tuple(map(Path, records))
-    kept = {path.stem for folder in folders for path in folder.glob(RECORD)}
+    kept = {path.stem for folder in folders for path in folder.glob("*.parquet")}
     states = {
         name: "finished" if name in kept else store.run(one.config).state
         for name, one in distinct.items()
     }
     return Plan(tuple(asked), tuple(in_order), states, (store.root, *folders))
-
-
-def by_arm(planned: Iterable[PlannedRun], records: Iterable[RunRecord]) -> Runs:
-    """The records of planned runs of one cell; one that is of several arms is there under each."""
-    known = {one.run_id: one for one in records}
-    found: Runs = {}
-    for one in planned:
-        runs = found.setdefault(one.arm, {})
-        if one.config.run_id in known:
-            runs[one.config.seed] = known[one.config.run_id]
-    return {arm: dict(sorted(runs.items())) for arm, runs in found.items() if runs}
 
 
 def finished(runs: Mapping[str, Mapping[int, RunRecord]]) -> Runs:

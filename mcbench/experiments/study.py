@@ -14,7 +14,7 @@ from mcbench.claims.curves import RunCurves, duplicates, run_curves
 from mcbench.claims.measurements import SUITE, read_measurements
 from mcbench.claims.protocol import ELSEWHERE, MAP_SEEDS, PROTOCOL, RETRAINED, SEEDS
 from mcbench.errors import UserError
-from mcbench.experiments.arms import Arms, arm_config, check_arms, computation_of
+from mcbench.experiments.arms import Arms, arm_config, check_arms
 from mcbench.experiments.experiments import (
     EXPERIMENTS,
     Experiment,
@@ -252,11 +252,11 @@ def _recorded(
     experiment: Experiment, arms: Arms, profile: str, known: Mapping[str, RunRecord]
 ) -> Runs:
     """The records of arms at a profile, by arm and seed, as far as they are known by id."""
-    cell = json.dumps(experiment.cells[0] if experiment.cells else {})
+    cell = experiment.cells[0] if experiment.cells else {}
     seeds = sorted({one.seed for one in known.values()})
     found: Runs = {}
     for arm, settings in check_arms(arms).items():
-        if config := _config_at(json.dumps(settings), profile, cell):
+        if config := _config_at(settings, profile, cell):
             ids = {seed: config.model_copy(update={"seed": seed}).run_id for seed in seeds}
             runs = {seed: known[one] for seed, one in ids.items() if one in known}
             if runs:
@@ -264,11 +264,18 @@ def _recorded(
     return found
 
 
+def _config_at(
+    settings: Mapping[str, Any], profile: str, common: Mapping[str, Any], look: bool = True
+) -> Config | None:
+    """An arm's configuration; None where its settings do not fit the profile or what is common."""
+    return _config_of(json.dumps([settings, profile, common]), look)
+
+
 @lru_cache(maxsize=4096)
-def _config_at(settings: str, profile: str, common: str) -> Config | None:
-    """An arm's configuration; None where its settings do not fit the profile."""
+def _config_of(asked: str, look: bool) -> Config | None:
     try:
-        return arm_config("", json.loads(settings), profile, json.loads(common))
+        settings, profile, common = json.loads(asked)
+        return arm_config("", settings, profile, common, look)
     except UserError:
         return None
 
@@ -343,7 +350,7 @@ def run_study(
     use_records: bool = True,
     workers: int = 1,
     fresh: bool = False,
-    progress: Say | None = None,
+    progress: Say = say,
     address: str | None = None,
     launch: str | None = None,
     train: bool = True,
@@ -367,7 +374,6 @@ def run_study(
     Raises:
         UserError: settings that do not fit, or a run failed.
     """
-    progress = progress or say
     folder = in_project(runs_dir)
     planned = planned_study(arms, experiment, profile, seeds, steps, settings)
     trackers = dict.fromkeys(name for one in planned for name in one.config.report_to)
@@ -454,8 +460,10 @@ def _claims_of(
         for arm, settings in experiment_named(name).arms.items():
             if arm in by_arm and _same_but_data(given[arm], settings):
                 runs[arm] = {one.seed: one for one in by_arm[arm] if one.state == "finished"}
-            elif (key := computation_of(arm, settings, profile, common)) in computed:
-                runs[arm] = computed[key]
+            elif (
+                config := _config_at(settings, profile, common, look=False)
+            ) and config.computation in computed:
+                runs[arm] = computed[config.computation]
         claims = [one for one in CLAIMS.values() if one.experiment == name and one.arms]
         if experiment or any(set(one.arms) <= set(runs) for one in claims):
             for other in arms_elsewhere(name):

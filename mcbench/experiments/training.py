@@ -20,7 +20,7 @@ def train_missing(
     name: str,
     asked: Sequence[PlannedRun],
     runs_dir: str | Path = "runs",
-    progress: Say | None = None,
+    progress: Say = say,
     workers: int | None = None,
     fresh: bool = False,
     records: Sequence[str | Path] = (),
@@ -46,7 +46,6 @@ def train_missing(
     Raises:
         UserError: a run failed; the others are finished first.
     """
-    progress = progress or say
     check_numbers(workers, retries)
     store = RunStore(runs_dir)
     records = () if fresh else records

@@ -17,9 +17,10 @@ from bs4 import BeautifulSoup
 
 from mcbench.claims import CLAIMS, read_measurements
 from mcbench.claims.protocol import SEEDS
-from mcbench.errors import UserError
-from mcbench.experiments.experiments import EXPERIMENTS
-from mcbench.experiments.notebook import NotebookFailedError, read_notebook, run_notebook
+from mcbench.errors import FailedError, UserError
+from mcbench.experiments.experiments import EXPERIMENTS, planned_of_all
+from mcbench.experiments.notebook import read_notebook, run_notebook
+from mcbench.experiments.plan import make_plan
 from mcbench.experiments.study import OWN, Study, named_by_settings, studies
 from mcbench.files import write_atomic
 from mcbench.report import ends
@@ -44,7 +45,7 @@ from mcbench.report.style import KNOWN
 from mcbench.runs.compact import read_compact
 from mcbench.runs.place import RECORDS, in_project
 from mcbench.runs.records import read_records, records_at
-from mcbench.runs.store import RunRecord
+from mcbench.runs.store import RunRecord, RunStore
 
 PLOTLY = "assets/plotly.min.js"
 INDEX = "index.html"
@@ -224,7 +225,7 @@ def _executed(notebook: Path, records: Path, folder: Path) -> Page:
         given = {"train": False, "runs_dir": str(kept / "runs")}
         try:
             run_notebook(notebook, given, output, quiet=True)
-        except NotebookFailedError as error:
+        except FailedError as error:
             stack.pop_all()  # the message names the copy that failed
             raise UserError(f"no page of {notebook.name}: {error}") from error
         return page_of(
@@ -308,10 +309,9 @@ def claims_table(names: Sequence[str | Path]) -> list[str]:
 
 def what_is_missing(folder: str | Path, runs_dir: str | Path, workers: int) -> list[str]:
     """What a folder of reports lacks, line by line."""
-    from mcbench.experiments.complete import missing_of
-
-    missing = missing_of(Path(folder) / "records", runs_dir)
+    # A finished run is no record yet: the plan counts it as finished, and its record is written.
+    plan = make_plan(planned_of_all(), RunStore(runs_dir), [Path(folder) / "records"])
     return [
-        *(f"to train: {one.config.run_id}  {one.label}" for one in missing.missing),
-        *missing.describe(workers),
+        *(f"to train: {one.config.run_id}  {one.label}" for one in plan.missing),
+        *plan.describe(workers),
     ]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,14 +80,9 @@ _NORM = f"the gradient norm passed {NORM_FACTOR:,} times its median"
 _NO_NUMBER = "the loss or its gradient was no finite number"
 
 
-@dataclass(frozen=True)
-class _Found:
-    """The numbers of the updates of one run that are an explosion, in order, and its largest value,
-    None where it has none.
-    """
-
-    updates: np.ndarray
-    largest: float | None
+# The numbers of the updates of one run that are an explosion, in order, and its largest value, None
+# where it has none.
+_Found = tuple[np.ndarray, float | None]
 
 
 def exploded(*runs: Mapping[str, Any] | pd.DataFrame) -> str:
@@ -123,9 +117,7 @@ def _explosions(run: Mapping[str, Any] | pd.DataFrame) -> dict[str, _Found]:
     places = {_KL: kl > KL_NATS, _NORM: _far_above_median(norms), _NO_NUMBER: ~finite}
     values = {_KL: kl, _NORM: norms}
     return {
-        kind: _Found(
-            columns["step"][where], float(values[kind][where].max()) if kind in values else None
-        )
+        kind: (columns["step"][where], float(values[kind][where].max()) if kind in values else None)
         for kind, where in places.items()
         if where.any()
     }
@@ -146,12 +138,13 @@ def _far_above_median(norms: np.ndarray) -> np.ndarray:
 
 def _how_often(found: Sequence[_Found], runs: int) -> str:
     """``in 3 updates (first at 93, largest 9,100,000)``; of several runs, in how many of them."""
-    counts = sorted(len(one.updates) for one in found)
+    updates, sizes = zip(*found, strict=True)
+    counts = sorted(map(len, updates))
     many = f"{counts[0]} to {counts[-1]}" if counts[0] < counts[-1] else f"{counts[0]}"
     many += " update" if counts[-1] == 1 else " updates"
-    notes = [f"first at {min(one.updates[0] for one in found):.0f}"]
-    if sizes := [one.largest for one in found if one.largest is not None]:
-        notes.append(f"largest {_rounded(max(sizes))}")
+    notes = [f"first at {min(one[0] for one in updates):.0f}"]
+    if known := [size for size in sizes if size is not None]:
+        notes.append(f"largest {_rounded(max(known))}")
     if runs == 1:
         return f"in {many} ({', '.join(notes)})"
     each = " each" if len(found) > 1 else ""

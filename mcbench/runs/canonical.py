@@ -11,7 +11,7 @@ problems, or the batch plan (a clip where every generation serves one update).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcbench.grpo.options import ABOUT, CLIPPED_LOSSES
@@ -164,29 +164,15 @@ def _from_the_start(said: dict[str, Any], name: str) -> list[list[Any]]:
     if name not in said:
         return []
     stages = said[name] = _steps_of(said[name])
-    if not stages or not _are_pairs(stages) or stages[0][0] != 0:
+    if not stages or stages[0][0] != 0:
         return []
     if len(stages) == 1:
         del said[name]
-    return list(stages)
+    return stages
 
 
-def _are_pairs(stages: Any) -> bool:
-    """Whether stages have been read: a text has not, nor has what is no stage at all."""
-    return isinstance(stages, list) and all(
-        isinstance(one, (list, tuple)) and len(one) == 2 and all(map(_is_number, one))
-        for one in stages
-    )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _steps_of(stages: Any) -> Any:
+def _steps_of(stages: Iterable[Sequence[Any]]) -> list[list[Any]]:
     """Stages without those that go on as the one before."""
-    if not _are_pairs(stages):
-        return stages
     kept: list[list[Any]] = []
     for start, value in stages:
         if not kept or kept[-1][1] != value:
@@ -210,7 +196,7 @@ def _later(config: Config) -> dict[str, Any]:
     if config.temperature_stretch == round(STRETCH_SHARE * config.steps):
         found["temperature_stretch"] = None
     if config.kind_stages is not None:
-        kinds = _steps_of([[float(start), kind] for start, kind in config.kind_stages])
+        kinds = [[float(start), kind] for start, kind in config.kind_stages]
         found["kind_stages"] = None if kinds == [[0.0, "all"]] else kinds
     always = correction if config.backend.startswith("vllm") else ()
     return {name: value for name, value in found.items() if value != usual[name] or name in always}

@@ -37,9 +37,7 @@ _OF_TOKENS = {"logprobs", "entropies", "log_ratios"}
 SAMPLE_CHARACTERS = 4_000  # of a prompt or a response; what is cut is said in its place
 
 
-def write_compact(
-    run: Run | RunRecord | str | Path, path: str | Path, samples: bool = True
-) -> Path:
+def write_compact(run: Run | RunRecord, path: str | Path, samples: bool = True) -> Path:
     """Write the compact form of a finished run to ``path``, with or without its responses.
 
     ``path`` may be a folder: the file is then named after the run. The lists of problems that its
@@ -51,9 +49,7 @@ def write_compact(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if isinstance(run, Run):
-        run = run.path
-    record = run if isinstance(run, RunRecord) else read_run(run)
+    record = read_run(run.path) if isinstance(run, Run) else run
     if record.state != "finished":
         raise UserError(f"run {record.run_id} is {record.state}; only finished runs are kept")
     rows = [("meta", record.meta)]
@@ -227,8 +223,6 @@ def _cut(row: dict[str, Any]) -> dict[str, Any]:
                 }
     for name in _OF_TOKENS & found.keys():
         found[name] = [round(float(value), 3) for value in found[name]]
-    if "pieces" in found:
-        found["pieces"] = list(found["pieces"])
     return found
 
 

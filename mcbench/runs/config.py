@@ -401,6 +401,11 @@ CHANGEABLE = sorted(
 )
 
 
+def settings_of(family: str) -> list[str]:
+    """The names of a family's settings."""
+    return [name for name in CHANGEABLE if family_of(name) == family]
+
+
 # Options of TRL's that a person may know, and the settings that are in their place here.
 _NAMED_BY_TRL = {
     "use_vllm": "backend=vllm_colocate, or vllm_server with vllm_server_url",
@@ -426,7 +431,7 @@ def _unknown_setting(name: str) -> UserError:
             f"{', '.join(FAMILIES)}"
         )
     family = family_of(alike[0])
-    members = ", ".join(one for one in CHANGEABLE if family_of(one) == family)
+    members = ", ".join(settings_of(family))
     return UserError(f"unknown setting {name!r}{meant(alike)}; the {family} settings are {members}")
 
 

@@ -16,7 +16,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,34 @@ Verdicts = dict[tuple[str, str | None], str]
 """By problem id and program, such as "AC,WA"."""
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a model is asked for each problem.
+
+    Attributes:
+        lengths: maximum response lengths in tokens; of each response all are judged.
+        attempts: responses to a problem.
+        prompt_style: as :func:`mcbench.data.prompts.prompt_for` has it.
+
+    Raises:
+        UserError: a temperature, length or number of attempts that is not greater than 0.
+    """
+
+    lengths: Sequence[int]
+    attempts: int = 4
+    temperature: float = 1.0
+    prompt_style: str = "plain"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.lengths or min(self.lengths) < 1:
+            raise UserError(f"lengths must be whole numbers from 1, got {list(self.lengths)}")
+        if self.attempts < 1:
+            raise UserError(f"attempts must be at least 1, got {self.attempts}")
+        if not (math.isfinite(self.temperature) and self.temperature > 0):
+            raise UserError(f"temperature must be greater than 0, got {self.temperature}")
+
+
 def select_problems(problems: Sequence[Problem], limit: int | None) -> tuple[Problem, ...]:
     """``limit`` problems spread evenly over the set; all of them where None."""
     if limit is None or limit >= len(problems):
@@ -58,11 +86,6 @@ def evaluate(
     model: Policy | Callable[[], Policy],
     problems: Problems,
     *,
-    lengths: Sequence[int],
-    attempts: int = 4,
-    temperature: float = 1.0,
-    seed: int = 0,
-    prompt_style: str = "plain",
     evaluator: Any = None,
     workers: int = 2,
     some: Collection[str] | None = None,
@@ -71,8 +94,9 @@ def evaluate(
     progress: bool = False,
     known: Verdicts | None = None,
     environment: Callable[[Any], Environment] | None = None,
+    **asked: Any,
 ) -> list[EvalResult]:
-    """Sample ``attempts`` responses a problem and judge them at each of ``lengths``.
+    """Sample responses to each problem and judge them at every length.
 
     The model's training mode and the global random state are left as they were; the same seed gives
     the same responses.
@@ -80,7 +104,6 @@ def evaluate(
     Args:
         model: what responds, see :mod:`mcbench.runs.sampling`, or what loads it where something is
             still to be sampled.
-        lengths: maximum response lengths in tokens.
         evaluator: a :class:`mcbench.evaluator.Evaluator`; where None, one of its own with
             so many ``workers`` for what is still to be judged.
         some: ids of problems whose results alone come after those of all.
@@ -89,25 +112,21 @@ def evaluate(
         known: verdicts of before, which are not found again; those found now are added.
         environment: makes what episodes of several turns are played in, given the evaluator; the
             model may write as many tokens as the longest of ``lengths``. None: one turn.
+        asked: lengths, attempts, temperature, seed and style of prompts, see :class:`Asked`.
 
     Returns:
         One result per length, in the order given; then those of ``some``.
 
     Raises:
-        UserError: a temperature, length or number of attempts that is not greater than 0; the
-            folder holds an evaluation with other settings, or cannot be written to.
+        UserError: as :class:`Asked`; there is no problem; the folder holds an evaluation with other
+            settings, or cannot be written to.
     """
-    check_request(problems, lengths, attempts, temperature)
-    settings: dict[str, Any] = {
-        "lengths": list(lengths),
-        "attempts": attempts,
-        "temperature": temperature,
-        "prompt_style": prompt_style,
-    }
-    size = len(problems) if folder is None else max(CHUNK, -(-CHUNK_RESPONSES // attempts))
+    how = Asked(**asked)
+    check_any(problems)
+    size = len(problems) if folder is None else max(CHUNK, -(-CHUNK_RESPONSES // how.attempts))
     if folder is not None:
         others = {} if size == CHUNK else {"chunk": size}
-        _open(folder, {**(about or {}), **settings, **others, "seed": seed})
+        _open(folder, {**(about or {}), **vars(how), **others})
     rows: list[dict[str, Any]] = []
     with ExitStack() as stack, tqdm(total=len(problems), disable=not progress) as bar:
         for number, first in enumerate(range(0, len(problems), size)):
@@ -118,21 +137,20 @@ def evaluate(
                 model = model() if callable(model) else model
                 evaluator = evaluator or stack.enter_context(Evaluator(workers=workers))
                 # Far apart in a folder: samplers may count on from the seed, one a response.
-                own = seed if file is None else seed * 1_000_003 + number * 65_537
+                own = how.seed if file is None else how.seed * 1_000_003 + number * 65_537
                 part = _part(problems, first, first + size)
                 played = environment and environment(evaluator)
-                how = {**settings, "progress": _within(bar, len(part)) if progress else None}
-                new = _rows(model, part, evaluator, known, played, seed=own, **how)
+                tell = _within(bar, len(part)) if progress else None
+                new = _rows(model, part, evaluator, known, played, replace(how, seed=own), tell)
                 if file is not None:
                     write_atomic(file, "".join(json.dumps(plain(row)) + "\n" for row in new))
             rows += new
             _move(bar, len(rows))
-    parts = _parts(rows, lengths)
     chosen = [rows] if some is None else [rows, [row for row in rows if row["id"] in some]]
     return [
-        replace(_result(those, length, attempts, temperature), parts=parts[length])
+        _result(those, length, how, _parts(rows, length))
         for those in chosen
-        for length in lengths
+        for length in how.lengths
     ]
 
 
@@ -146,32 +164,17 @@ def _move(bar: Any, to: float) -> None:
     bar.update(round(to, 1) - bar.n)
 
 
-def _parts(
-    rows: Sequence[Mapping[str, Any]], lengths: Sequence[int]
-) -> dict[int, dict[str, float]]:
-    """By length the means of what a task told of the chunks of problems."""
-    found: dict[int, dict[str, float]] = {}
-    for length in lengths:
-        told = [row["parts"][str(length)] for row in rows if "parts" in row]
-        names = dict.fromkeys(name for one in told for name in one)
-        found[length] = {
-            name: float(np.mean([one[name] for one in told if name in one])) for name in names
-        }
-    return found
+def _parts(rows: Sequence[Mapping[str, Any]], length: int) -> dict[str, float]:
+    """The means of what a task told of the chunks of problems."""
+    told = [row["parts"][str(length)] for row in rows if "parts" in row]
+    names = dict.fromkeys(name for one in told for name in one)
+    return {name: float(np.mean([one[name] for one in told if name in one])) for name in names}
 
 
-def check_request(
-    problems: Problems, lengths: Sequence[int], attempts: int, temperature: float
-) -> None:
-    """Refuse an evaluation that cannot be made, before anything is loaded."""
+def check_any(problems: Problems) -> None:
+    """Refuse a set without problems, before anything is loaded."""
     if not len(problems):
         raise UserError("the problem set is empty; at least one problem is needed")
-    if not lengths or min(lengths) < 1:
-        raise UserError(f"lengths must be whole numbers from 1, got {list(lengths)}")
-    if attempts < 1:
-        raise UserError(f"attempts must be at least 1, got {attempts}")
-    if not (math.isfinite(temperature) and temperature > 0):
-        raise UserError(f"temperature must be greater than 0, got {temperature}")
 
 
 def _open(folder: Path, settings: dict[str, Any]) -> None:
@@ -194,20 +197,16 @@ def _open(folder: Path, settings: dict[str, Any]) -> None:
 def sample(
     model: Policy,
     problems: Sequence[Problem],
-    *,
-    lengths: Sequence[int],
-    attempts: int,
-    temperature: float,
-    seed: int,
-    prompt_style: str,
+    how: Asked,
     progress: Callable[[float], None] | None = None,
 ) -> list[list[int]]:
-    """``attempts`` responses to every problem, up to the longest length: token ids.
+    """Responses to every problem, up to the longest length: token ids.
 
     Response i belongs to problem i // attempts.
     """
-    prompts = [prompt_for(problem, prompt_style) for problem in problems]
-    return model.respond(prompts, attempts, max(lengths), temperature, seed, progress)
+    prompts = [prompt_for(problem, how.prompt_style) for problem in problems]
+    limit = max(how.lengths)
+    return model.respond(prompts, how.attempts, limit, how.temperature, how.seed, progress)
 
 
 def _rows(
@@ -216,19 +215,20 @@ def _rows(
     evaluator: Any,
     known: Verdicts | None,
     environment: Environment | None,
-    *,
-    lengths: Sequence[int],
-    attempts: int,
-    **settings: Any,
+    how: Asked,
+    progress: Callable[[float], None] | None,
 ) -> list[dict[str, Any]]:
     """What is kept of every problem: what it is, and its responses with their verdicts."""
+    attempts = how.attempts
     if environment is not None:
-        asked = [problem for problem in problems for _ in range(attempts)]
-        how = settings["temperature"], settings["seed"]
-        episodes = {n: evaluation_episodes(model, environment, asked, n, *how) for n in lengths}
+        each = [problem for problem in problems for _ in range(attempts)]
+        drawn = how.temperature, how.seed
+        episodes = {
+            n: evaluation_episodes(model, environment, each, n, *drawn) for n in how.lengths
+        }
         return _played(model, problems, episodes, attempts)
-    responses = sample(model, problems, lengths=lengths, attempts=attempts, **settings)
-    texts = {length: model.texts([ids[:length] for ids in responses]) for length in lengths}
+    responses = sample(model, problems, how, progress)
+    texts = {length: model.texts([ids[:length] for ids in responses]) for length in how.lengths}
     task = task_of(problems)
     parts: dict[int, list[dict[str, float]]] = {}
     if task.judge is None:
@@ -375,7 +375,7 @@ def passed(verdicts: str) -> bool | None:
 
 
 def _result(
-    rows: Sequence[Mapping[str, Any]], length: int, attempts: int, temperature: float
+    rows: Sequence[Mapping[str, Any]], length: int, how: Asked, parts: dict[str, float]
 ) -> EvalResult:
     """The scores at one length."""
     per_problem = []
@@ -387,8 +387,8 @@ def _result(
     every = [attempt for row in rows for attempt in row["attempts"]]
     return EvalResult(
         max_completion_length=length,
-        temperature=temperature,
-        attempts=attempts,
+        temperature=how.temperature,
+        attempts=how.attempts,
         pass_at_1=mean_pass_at(per_problem, 1),
         mean_length=float(np.mean([min(one["tokens"], length) for one in every])),
         truncated_share=float(
@@ -398,6 +398,7 @@ def _result(
         distinct_4_first=_mean(rows, "distinct_4_first", length),
         unique_programs=_mean(rows, "unique_programs", length),
         per_problem=tuple(per_problem),
+        parts=parts,
     )
 
 

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcbench.data.benchmarks import check_window, is_benchmark, open_benchmark
+from mcbench.data.benchmarks import BenchmarkSet, check_window, is_benchmark, open_benchmark
 from mcbench.errors import UserError
 from mcbench.files import digest, make_writable, write_atomic, write_json
-from mcbench.runs.evaluate import Problems, check_request, evaluate, select_problems
+from mcbench.runs.evaluate import Asked, Problems, check_any, evaluate, select_problems
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.problems import (
     SETS,
@@ -33,7 +33,7 @@ from mcbench.worlds.multi_turn import Environment
 if TYPE_CHECKING:
     from mcbench.runs.sampling import Policy
 
-_BENCHMARK_LENGTHS = (4096, 8192)  # what the paper tests at
+_OF_BENCHMARKS: Mapping[str, Any] = {"eval_lengths": (4096, 8192)}  # what the paper tests at
 _CACHE = Path("runs/benchmarks")
 BATCH_SIZE = 256
 
@@ -87,23 +87,25 @@ def evaluate_request(
     location = model_location(model)  # first: the most likely mistake
     usual = _usual(model)
     test_set = test_set or str(usual["test_set"])
-    tested = _test_set(test_set, data, start, end, limit, usual)
-    attempts = tested.attempts if attempts is None else attempts
-    temperature = tested.temperature if temperature is None else temperature
-    lengths = list(lengths or tested.lengths)
+    problems, content = _test_set(test_set, data, start, end, limit)
+    of_set = _OF_BENCHMARKS if isinstance(problems, BenchmarkSet) else usual
+    attempts = of_set.get("eval_attempts", 4) if attempts is None else attempts
+    temperature = of_set.get("eval_temperature", 1.0) if temperature is None else temperature
+    lengths = list(lengths or of_set["eval_lengths"])
     style, told = _style(prompt_style, location)
     thinking = usual.get("enable_thinking") if enable_thinking is None else enable_thinking
     told += {None: "", True: ", thinking on", False: ", thinking off"}[thinking]
     fence = bool(usual.get("stop_at_fence") if stop_at_fence is None else stop_at_fence)
     told += ", up to the end of their code block" * fence
-    check_request(tested.problems, lengths, attempts, temperature)
+    check_any(problems)
+    asked = Asked(lengths, attempts, temperature, style, seed)
     about = {
         "model": model,
         "model_digest": model_digest(model),
         "test_set": test_set,
-        "problems": tested.digest,
+        "problems": content,
     }
-    environment, told_too = _environment(usual, tested.problems)
+    environment, told_too = _environment(usual, problems)
     about |= told_too
     about |= _sampled_how(thinking, backend, batch_size, fence)
     key = digest([json.dumps([about, lengths, attempts, temperature, seed, style])])[:12]
@@ -111,13 +113,13 @@ def evaluate_request(
         folder or _CACHE / "evaluations" / f"{Path(test_set).name.replace(':', '-')}-{key}"
     )
     print(
-        f"{model} on {test_set}, {len(tested.problems)} problems x {attempts} attempts, "
+        f"{model} on {test_set}, {len(problems)} problems x {attempts} attempts, "
         f"temperature {temperature:g}, {style} prompts ({told})",
         flush=True,
     )
 
     if dry_run:
-        count = len(tested.problems) * attempts
+        count = len(problems) * attempts
         limits = ", ".join(f"{length:,}" for length in lengths)
         known = "is there: what it holds is not sampled again" if where.exists() else "is new"
         print(f"{count:,} responses at each maximum length of {limits} tokens, with {backend}")
@@ -131,11 +133,10 @@ def evaluate_request(
         return replace(policy, enable_thinking=thinking)
 
     results = evaluate(
-        load, tested.problems, lengths=lengths, attempts=attempts, temperature=temperature,
-        seed=seed, prompt_style=style, workers=workers, folder=where, about=about, progress=True,
-        environment=environment,
+        load, problems, workers=workers, folder=where, about=about, progress=True,
+        environment=environment, **vars(asked),
     )  # fmt: skip
-    _print_scores(results, tested, published)
+    _print_scores(results, problems, published)
     print(f"samples and verdicts: {where}")
     if output:
         write_json(Path(output), [result.to_dict() for result in results])
@@ -144,18 +145,20 @@ def evaluate_request(
 
 def _print_scores(
     results: Sequence[EvalResult],
-    tested: _TestSet,
+    problems: Problems,
     published: Callable[[], Mapping[str, Cells]] | None,
 ) -> None:
     """Each length in lines, then all of them in one table."""
+    opened = problems if isinstance(problems, BenchmarkSet) else None
+    source, together = ("kind", opened.benchmark.title) if opened else ("form", "all")
     rows: dict[str, Cells] = {}
     for result in results:
         print("\n".join(summary(result)))
         label = f"up to {result.max_completion_length} tokens"
-        rows[label] = cells_of(result.per_problem, tested.by, tested.title)
-    if tested.note:
-        print(tested.note)
-    if published is not None and tested.is_the_papers:
+        rows[label] = cells_of(result.per_problem, source, together)
+    if opened and (refused := opened.refused):
+        print(f"{len(refused)} published problems or tests were left out, the first: {refused[0]}")
+    if published is not None and opened and opened.is_the_papers:
         rows |= published()
     print(table_text(rows))
 
@@ -203,49 +206,20 @@ def _environment(
     return partial(task.environment, feedback=feedback, training=False), {"feedback": feedback}
 
 
-@dataclass(frozen=True)
-class _TestSet:
-    """Problems, and what is usual for them; ``by`` says what a problem's source is in the table."""
-
-    problems: Problems
-    digest: str
-    title: str = "all"
-    by: str = "form"
-    lengths: tuple[int, ...] = _BENCHMARK_LENGTHS
-    attempts: int = 4
-    temperature: float = 1.0
-    note: str = ""
-    is_the_papers: bool = False
-
-
 def _test_set(
-    name: str, data: str, start: str, end: str, limit: int | None, usual: Mapping[str, Any]
-) -> _TestSet:
+    name: str, data: str, start: str, end: str, limit: int | None
+) -> tuple[Problems, str]:
+    """The problems, and a hash of them."""
     if name in SETS or not is_benchmark(name):
         if data or start or end:
             raise UserError(f"--data, --from and --to are for benchmarks; {name} is none")
         problems = select_problems(load_problems(name), limit)
-        return _TestSet(
-            problems,
-            problems_digest(problems),
-            lengths=tuple(usual["eval_lengths"]),
-            attempts=usual.get("eval_attempts", 4),
-            temperature=usual.get("eval_temperature", 1.0),
-        )
+        return problems, problems_digest(problems)
     opened = open_benchmark(name, _CACHE, data, progress=True)
     if start or end:
         opened = opened.window(start, end)
     opened = replace(opened, entries=select_problems(opened.entries, limit))
-    refused = opened.refused
-    left_out = f"{len(refused)} published problems or tests were left out, the first: "
-    return _TestSet(
-        opened,
-        opened.digest,
-        title=opened.benchmark.title,
-        by="kind",
-        note=left_out + refused[0] if refused else "",
-        is_the_papers=opened.is_the_papers,
-    )
+    return opened, opened.digest
 
 
 def calibrate(problems: str, model: str, out: Path, **options: Any) -> str:

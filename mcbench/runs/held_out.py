@@ -5,9 +5,8 @@ runs that start from it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,10 @@ from accelerate.utils import broadcast_object_list
 from mcbench.data.schema import Problem
 from mcbench.files import digest, plain, read_json, write_json
 from mcbench.runs.config import Config
-from mcbench.runs.evaluate import Verdicts, evaluate, sample
+from mcbench.runs.evaluate import Asked, Verdicts, evaluate, sample, select_problems
 from mcbench.runs.problems import problems_digest
 from mcbench.runs.provenance import evaluation_code, sharding_here
-from mcbench.runs.sampling import engine_sampler, transformers_policy, weights_at_hand
+from mcbench.runs.sampling import trained_policy
 from mcbench.runs.scores import EvalResult
 from mcbench.worlds.multi_turn import Environment
 
@@ -33,15 +32,14 @@ _DECIDING = (
 
 @dataclass
 class HeldOut:
-    """The held-out problems of a run, and the ``part`` of them that small evaluations measure.
+    """The held-out problems of a run, and the part of them that small evaluations measure.
 
     ``cache`` is the folder of base models' evaluations; ``environment`` makes what episodes are
     played in, None where a response is one turn. Every process measures, the main one has results.
     """
 
     config: Config
-    problems: Sequence[Problem]
-    part: Sequence[Problem]
+    problems: tuple[Problem, ...]
     tokenizer: Any
     cache: Path
     is_main: bool
@@ -50,9 +48,9 @@ class HeldOut:
     _verdicts: Verdicts = field(default_factory=dict)  # problems are met again in every evaluation
 
     def __post_init__(self) -> None:
-        self._digests = {
-            len(one): problems_digest(tuple(one)) for one in (self.part, self.problems)
-        }
+        few = self.config.small_eval_limit if self.config.small_eval_every else 0
+        self.part = select_problems(self.problems, few)
+        self._digests = {len(one): problems_digest(one) for one in (self.part, self.problems)}
 
     def results(self, trainer: Any, step: int, small: bool) -> list[EvalResult]:
         """One result per temperature and length, and of an evaluation of all problems one more per
@@ -95,8 +93,7 @@ class HeldOut:
         training responses samples these too.
         """
         config = self.config
-        engine = config.backend != "transformers"
-        if not (self.is_main or engine or sharding_here() == "fsdp2"):
+        if not (self.is_main or config.backend != "transformers" or sharding_here() == "fsdp2"):
             return []
         problems = self.part if small else self.problems
         settings: dict[str, Any] = {
@@ -106,18 +103,9 @@ class HeldOut:
             "seed": self._seed(step),
             "prompt_style": config.prompt_style,
         }
-        with ExitStack() as stack:
-            model, sharded = trainer.model, False
-            if not engine:
-                model, sharded = stack.enter_context(weights_at_hand(trainer))
-            policy = transformers_policy(
-                model, self.tokenizer, config.eval_batch_size, sharded, config.stop_at_fence
-            )
-            policy = replace(policy, enable_thinking=config.enable_thinking)
-            if engine:
-                policy = replace(policy, sampler=engine_sampler(trainer))
+        with trained_policy(trainer, config, self.tokenizer) as policy:
             if not self.is_main:
-                sample(policy, problems, **settings)  # a share of the prompts or weights
+                sample(policy, problems, Asked(**settings))  # a share of the prompts or weights
                 return []
             divided = not small and temperature == config.eval_temperature
             fewer = 0 < len(self.part) < len(problems)

@@ -94,7 +94,7 @@ def one_generation(
         arguments = trainer_arguments(config, Path(folder))
         arguments.max_steps = plan.updates_per_generation * arguments.num_iterations
         arguments.save_strategy = "no"
-        model, tokenizer = load_model(config)
+        model, tokenizer = load_model(config.model)
         print(
             f"{config.model}: {plan.train_batch_size} prompts x {plan.num_generations} responses "
             f"of up to {config.max_completion_length} tokens, then {arguments.max_steps} updates"

@@ -12,8 +12,8 @@ import pandas as pd
 from accelerate import PartialState
 from transformers import TrainerCallback
 
-from mcbench.files import plain, read_lines
-from mcbench.runs.alarm import WATCHED, exploded, warning
+from mcbench.files import read_lines
+from mcbench.runs.alarm import exploded, warning
 from mcbench.runs.config import Config
 from mcbench.runs.distributions import distributions
 from mcbench.runs.say import Say, clock
@@ -48,7 +48,6 @@ class Recorder(TrainerCallback):
     _batch_ready: float = 0.0
     _times: dict[str, float] = field(default_factory=dict)
     _gaps: list[float | None] = field(default_factory=list)
-    _watched: list[dict[str, Any]] = field(default_factory=list)  # of every update, for the alarm
     _exploded: bool = False  # which was said
     _generated: dict[str, Any] = field(default_factory=dict)  # for the line of the step it began
     _began: int = 0  # the step that uses the stored responses first
@@ -83,12 +82,7 @@ class Recorder(TrainerCallback):
         return left + sum(due.count(part) * seconds for part, seconds in longest.items())
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """The model before training; earlier than here it is on no device and not divided yet. What
-        a resumed run recorded counts for its alarm, which it sounds again.
-        """
-        if self.is_main:
-            for line in read_lines(self.run.path / "steps.jsonl"):
-                self._watch(line)
+        """The model before training; earlier than here it is on no device and not divided yet."""
         if self.evaluate_first:
             self._evaluate(0, False)
 
@@ -124,7 +118,6 @@ class Recorder(TrainerCallback):
             values = {key: value for key, value in logs.items() if key != "epoch"}
             now = {"step": step, "time": time.time(), "elapsed_s": self.elapsed_s}
             self.run.append_step({**now, **values, **self._generated, **self._times})
-            self._watch({"step": step, **logs})
             self._generated = {}
         if (part := self._due(step)) is not None:
             self._evaluate(step, part)
@@ -203,17 +196,13 @@ class Recorder(TrainerCallback):
             f"  {clock(self.elapsed_s)} so far, {clock(self._seconds_left(step))} left"
         )
 
-    def _watch(self, line: dict[str, Any]) -> None:
-        """Keep what the alarm looks at, as the record has it."""
-        self._watched.append(plain({name: line[name] for name in WATCHED if name in line}))
-
     def _say_exploded(self, at_end: bool) -> None:
         """When a term of the loss has exploded for the first time, and in how many updates it had
-        at the end.
+        at the end. What a resumed run recorded before counts too, and is said again.
         """
         if self._exploded and not at_end:
             return
-        if told := exploded(pd.DataFrame(self._watched)):
+        if told := exploded(pd.DataFrame(read_lines(self.run.path / "steps.jsonl"))):
             self._exploded = True
             self.say(f"[{self.label}] {told}")
 

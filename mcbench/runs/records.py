@@ -17,7 +17,7 @@ from typing import Any
 from mcbench.errors import UserError
 from mcbench.grpo.temperature import Choice
 from mcbench.runs.compact import OF_PROBLEM, Problems, read_compact
-from mcbench.runs.store import RunRecord, RunStore, read_run
+from mcbench.runs.store import RunRecord, read_run
 
 
 def read_record(path: str | Path) -> RunRecord:
@@ -53,9 +53,8 @@ def read_records(*paths: str | Path) -> list[RunRecord]:
 def finished_records(*folders: str | Path) -> Iterator[RunRecord]:
     """The finished runs and the compact records in folders, which may be missing."""
     for folder in folders:
-        for path in (*(run.path for run in RunStore(folder)), *_compact_in(Path(folder))):
-            record = record_or_none(path)
-            if record is not None and (path.is_file() or record.state == "finished"):
+        for record in map(record_or_none, _inside(Path(folder))):
+            if record is not None and record.state == "finished":
                 yield record
 
 
@@ -170,11 +169,11 @@ def records_at(path: Path) -> list[Path]:
         raise UserError(f"no run or record at {path}")
     if path.is_file() or (path / "run.json").exists():
         return [path]
-    found = sorted([*(p.parent for p in path.glob("*/run.json")), *_compact_in(path)])
-    if not found:
+    if not (found := _inside(path)):
         raise UserError(f"folder {path} holds no run and no compact record")
     return found
 
 
-def _compact_in(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.glob("*.parquet") if path.is_file())
+def _inside(folder: Path) -> list[Path]:
+    runs = (path.parent for path in folder.glob("*/run.json"))
+    return sorted([*runs, *(path for path in folder.glob("*.parquet") if path.is_file())])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcbench.runs.config import CHANGEABLE, SETTINGS, Config, family_of, part_of
+from mcbench.runs.config import FAMILIES, SETTINGS, Config, part_of, settings_of
 from mcbench.runs.presets import PROFILES
 from mcbench.settings import schemas
 
@@ -28,14 +28,13 @@ and are not part of its id.
 def settings_page() -> str:
     """The page as markdown."""
     lines = [_HEAD]
-    for family in dict.fromkeys(map(family_of, CHANGEABLE)):
+    for family in FAMILIES:
         lines += [f"\n## {family[0].upper()}{family[1:]}\n"]
         lines += ["| setting | meaning | default | range | source |", "|---|---|---|---|---|"]
-        for name in CHANGEABLE:
-            if family_of(name) == family:
-                mark = " °" if part_of(name) == "execution" else ""
-                told = " | ".join(cell.replace("|", "\\|") for cell in about(name).values())
-                lines.append(f"| `{name}`{mark} | {told} |")
+        for name in settings_of(family):
+            mark = " °" if part_of(name) == "execution" else ""
+            told = " | ".join(cell.replace("|", "\\|") for cell in about(name).values())
+            lines.append(f"| `{name}`{mark} | {told} |")
     return "\n".join(lines) + "\n"
 
 

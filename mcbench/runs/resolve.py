@@ -49,19 +49,15 @@ def resolve(
     """
     common = {**(common or {}), **({} if steps is None else {"steps": steps})}
     config = described(profile, recipe, settings, seed, common)
+    earlier = EARLIER_MODELS.get(config.model) if config.earlier else None  # which is gone
     sets = config.train_set, config.test_set
     embedded = all(name in SETS for name in sets)  # they do not change while a program runs
     return config.model_copy(
         update={
-            "model_digest": earlier_model(config) or model_digest(config.model),
+            "model_digest": earlier or model_digest(config.model),
             "data_digest": (_embedded_digest if embedded else _data_digest)(*sets),
         }
     )
-
-
-def earlier_model(config: Config) -> str | None:
-    """The digest of a model that was another one when an ``earlier`` run was trained."""
-    return EARLIER_MODELS.get(config.model) if config.earlier else None
 
 
 def _data_digest(train_set: str, test_set: str) -> str:

@@ -7,8 +7,8 @@ of ``max_new_tokens`` ids where it was cut.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import datasets
@@ -102,17 +102,18 @@ def load_policy(
     return transformers_policy(model, tokenizer, batch_size, stop_at_fence=stop_at_fence)
 
 
-def load_model(source: Config | str) -> tuple[Any, Any]:
+def load_model(name: str) -> tuple[Any, Any]:
     """Model (float32 master weights; bf16 runs in autocast) and tokenizer.
 
-    ``source`` is a profile, a nano model, a directory (also of a run or checkpoint) or a hub id.
+    ``name`` is a nano model, a directory (also of a run or checkpoint) or a hub id.
 
     Raises:
         UserError: the model cannot be found or read.
     """
-    name = source.model if isinstance(source, Config) else source
     location = model_location(name)
-    quiet()
+    # No bars for loading and saving files: they would bury the progress lines.
+    transformers.utils.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
     try:
         tokenizer = AutoTokenizer.from_pretrained(location, padding_side="left")
         model = AutoModelForCausalLM.from_pretrained(location, dtype=torch.float32)
@@ -125,12 +126,6 @@ def load_model(source: Config | str) -> tuple[Any, Any]:
     # else it would warn that some are missing.
     model._keys_to_ignore_on_save = set(model.all_tied_weights_keys)
     return model, tokenizer
-
-
-def quiet() -> None:
-    """No bars for loading and saving files: they would bury the progress lines."""
-    transformers.utils.logging.disable_progress_bar()
-    datasets.disable_progress_bars()
 
 
 def template_options(enable_thinking: bool | None) -> dict[str, Any]:
@@ -206,18 +201,6 @@ def only_asked(model: Any, ends: Collection[int], pad: int) -> Iterator[None]:
             one.generation_config = own
 
 
-@contextmanager
-def weights_at_hand(trainer: Any) -> Iterator[tuple[Any, bool]]:
-    """The trainer's model as ``generate`` takes it, and whether its weights are divided over the
-    processes, all of which must then generate together.
-    """
-    if getattr(trainer.accelerator.state, "fsdp_plugin", None) is None:
-        yield trainer.accelerator.unwrap_model(trainer.model), False
-        return
-    with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:
-        yield model, True
-
-
 class _Told(StoppingCriteria):
     """Tells the share of a batch's steps that are done; stops nothing."""
 
@@ -241,14 +224,14 @@ def rows_at_once(model: Any, tokens: int) -> int:
     return max(1, int(room / (each * tokens)))
 
 
-def transformers_sampler(
+def transformers_policy(
     model: Any,
     tokenizer: Any,
     batch_size: int = 256,
     together: bool = False,
     stop_at_fence: bool = False,
-) -> Sampler:
-    """A sampler that uses ``model.generate``, whatever the model's generation_config says of
+) -> Policy:
+    """A loaded model, sampled with ``model.generate``, whatever its generation_config says of
     sampling, on ``batch_size`` prompts at a time, or as many as :func:`rows_at_once` allows.
 
     With ``together`` all processes sample the same, step by step: what the first one drew counts.
@@ -316,7 +299,7 @@ def transformers_sampler(
                 done += len(rows)
         return responses
 
-    return sample
+    return Policy(sample, tokenizer, ends)
 
 
 def _part_of(progress: Progress, done: int, rows: int, count: int) -> Progress:
@@ -324,22 +307,32 @@ def _part_of(progress: Progress, done: int, rows: int, count: int) -> Progress:
     return lambda share: progress((done + share * rows) / count)
 
 
-def transformers_policy(
-    model: Any,
-    tokenizer: Any,
-    batch_size: int = 256,
-    together: bool = False,
-    stop_at_fence: bool = False,
-) -> Policy:
-    """A loaded model, sampled by :func:`transformers_sampler`."""
-    sampler = transformers_sampler(model, tokenizer, batch_size, together, stop_at_fence)
-    return Policy(sampler, tokenizer, end_tokens(model.generation_config, tokenizer))
-
-
 def _cut(ids: list[int], ends: list[int]) -> list[int]:
     """``ids`` up to and including the first end token."""
     stop = next((n for n, token in enumerate(ids, start=1) if token in ends), len(ids))
     return ids[:stop]
+
+
+@contextmanager
+def trained_policy(trainer: Any, config: Config, tokenizer: Any) -> Iterator[Policy]:
+    """The model that trains, sampled by what samples its training responses. Where an engine does,
+    or the weights are divided over the processes, all of these must sample together.
+    """
+    if config.backend != "transformers":
+        ends = end_tokens(trainer.model.generation_config, tokenizer)
+        yield Policy(engine_sampler(trainer), tokenizer, ends, config.enable_thinking)
+        return
+    divided = getattr(trainer.accelerator.state, "fsdp_plugin", None) is not None
+    whole: Any = (
+        unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator)
+        if divided
+        else nullcontext(trainer.accelerator.unwrap_model(trainer.model))
+    )
+    with whole as model:
+        policy = transformers_policy(
+            model, tokenizer, config.eval_batch_size, divided, config.stop_at_fence
+        )
+        yield replace(policy, enable_thinking=config.enable_thinking)
 
 
 def engine_sampler(trainer: Any) -> Sampler:

@@ -280,17 +280,14 @@ def _numbered(folder: Path, pattern: str) -> list[tuple[int, Path]]:
 def _in_bf16(path: Path) -> None:
     """Rewrite a file of weights."""
     import torch
-    from safetensors import safe_open
-    from safetensors.torch import save_file
+    from safetensors.torch import load_file, save_file
 
-    with safe_open(path, "pt") as file:
-        metadata = file.metadata()
-        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    weights = load_file(path)
     for name, value in weights.items():
         if value.dtype == torch.float32:
             weights[name] = value.to(torch.bfloat16)
     temporary = path.with_suffix(".tmp")
-    save_file(weights, temporary, metadata)
+    save_file(weights, temporary, {"format": "pt"})  # as transformers writes it
     temporary.replace(path)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcbench.errors import UserError
-from mcbench.runs.shares import check_kind_stages
+from mcbench.grpo.temperature import parse_stages
+from mcbench.runs.shares import STAGES, check_kind_stages
 
 if TYPE_CHECKING:
     from mcbench.runs.config import Config
@@ -17,8 +18,14 @@ def check_together(config: Config) -> None:
     Raises:
         UserError: which, and what to leave out or to set.
     """
-    for check in (_prompts, _rules, _correction, _trend, _cache):
+    for check in (_stages, _prompts, _rules, _correction, _trend, _cache):
         check(config)
+
+
+def _stages(config: Config) -> None:
+    for name in STAGES:
+        if (stages := getattr(config, name)) is not None:
+            parse_stages(stages, name)  # which refuses what is none
 
 
 def _prompts(config: Config) -> None:

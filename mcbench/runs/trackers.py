@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,7 +62,7 @@ class _LikeWandb:
 
     def __init__(self, module: Any, settings: Mapping[str, Any], **options: Any) -> None:
         self._module = module
-        self._run = module.init(project=PROJECT, config=settings, **options)
+        self._run = module.init(project=PROJECT, config=settings, resume="allow", **options)
 
     def log(self, values: Mapping[str, float], step: int | None) -> None:
         self._run.log(dict(values), step=step)
@@ -82,14 +83,11 @@ def _opened(
 ) -> Tracker:
     if name == "tensorboard":
         return _TensorBoard(folder, settings, done)
-    label = f"{label} ({id_})"
-    if name == "trackio":
-        import trackio
-
-        return _LikeWandb(trackio, settings, name=label, resume="allow", embed=False)
-    import wandb
-
-    return _LikeWandb(wandb, settings, name=label, id=id_, dir=str(folder), resume="allow")
+    own: dict[str, dict[str, Any]] = {
+        "trackio": {"embed": False},
+        "wandb": {"id": id_, "dir": str(folder)},
+    }
+    return _LikeWandb(import_module(name), settings, name=f"{label} ({id_})", **own[name])
 
 
 class Trackers:

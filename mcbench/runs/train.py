@@ -59,21 +59,21 @@ from mcbench.worlds.multi_turn import Environment, episode_reward
 def train(
     config: Config,
     store: RunStore | str | Path = "runs",
-    progress: Say | None = None,
+    progress: Say = say,
     label: str | None = None,
 ) -> Run:
     """Train the run of ``config`` to its end, or return it when it is finished.
 
     Args:
         store: the run store, or its folder.
-        progress: receives one line of text at a time; prints where None.
+        progress: receives one line of text at a time.
         label: how progress lines name the run; recipe and seed where None.
 
     Raises:
         UserError: the configuration, model or data are wrong (nothing is written), or another
             process trains this run.
     """
-    progress = (progress or say) if _is_main() else _silent
+    progress = progress if _is_main() else _silent
     label = label or f"{config.recipe} seed {config.seed}"
     store = store if isinstance(store, RunStore) else RunStore(store)
     run = store.run(config)
@@ -95,7 +95,7 @@ def train(
             "pip install -e '.[gpu]', or use --set backend=transformers"
         )
     check_trackers(config.report_to)
-    model, tokenizer = load_model(config)
+    model, tokenizer = load_model(config.model)
     session = _Session(config, store, run, arguments, model, tokenizer, progress, label, choice)
     session.train()
     return run
@@ -164,11 +164,9 @@ class _Session:
             )
         if config.feedback is not None:
             self._check_episodes()
-        few = config.small_eval_limit if config.small_eval_every else 0
         self.held_out = HeldOut(
             config,
             self.test_problems,
-            select_problems(self.test_problems, few),
             self.tokenizer,
             self.store.base_evals,
             self.is_main,

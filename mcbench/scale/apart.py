@@ -21,7 +21,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,12 +112,13 @@ class Training:
             last = max((n for n, line in enumerate(past) if line.startswith(_HEADING)), default=-1)
             for line in past[last + 1 :][-_SHOWN:]:
                 say(line.rstrip())
-            alive = True
+            rest, alive = "", True  # of a line that is not whole yet
             while alive:
                 alive = self.is_alive()  # what it printed last is read after that
-                for line in _whole_lines(log):
+                *lines, rest = (rest + log.read()).split("\n")
+                for line in lines:
                     if not line.startswith(_HEADING):
-                        say(line)
+                        say(line.rstrip())
                 time.sleep(_LOOK_S if alive else 0)
         if self.problem:
             raise UserError(self.problem)
@@ -139,16 +140,6 @@ class Training:
             elif self._process is not None:  # not begun yet
                 self._process.terminate()
             time.sleep(_LOOK_S)
-
-
-def _whole_lines(log: Any) -> Iterator[str]:
-    while True:
-        place = log.tell()
-        line = log.readline()
-        if not line.endswith("\n"):
-            log.seek(place)
-            return
-        yield line.rstrip()
 
 
 def training_of(run_ids: Collection[str], store: RunStore) -> Training:

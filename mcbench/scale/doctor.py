@@ -43,7 +43,7 @@ def report(say: Callable[[str], None]) -> int:
     say(f"what fits here (the memory of {len(PROFILES)} profiles is measured, half a minute):")
     for check in _folded(profile_checks()):
         say(f"  {check.state:5} {check.text}")
-    found = sorted(machine_checks(), key=lambda check: ("bad", "note", "ok").index(check.state))
+    found = list(machine_checks())
     headings = {"bad": "problems:", "note": "works, with less:", "ok": "in order:"}
     for state, heading in headings.items():
         texts = [check.text for check in found if check.state == state]
@@ -116,13 +116,14 @@ def _engines() -> Iterator[Check]:
         good = VLLM_RANGE.contains(version, prereleases=True)
         text = f"{name} {version} (TRL {version_of('trl')} takes {VLLM_RANGE})"
         yield Check("ok", text) if good else Check("bad", f"{text}; run: pip install -e '.[gpu]'")
-    ray = version_of("ray")
-    yield (
-        Check("ok", f"ray {ray}")
-        if ray
-        else Check("note", "Ray is not installed: sweeps run on this machine only; for a cluster "
-                   "run: pip install -e '.[sweep]'")
-    )  # fmt: skip
+    if ray := version_of("ray"):
+        yield Check("ok", f"ray {ray}")
+    else:
+        yield Check(
+            "note",
+            "Ray is not installed: sweeps run on this machine only; for a cluster run: "
+            "pip install -e '.[sweep]'",
+        )
 
 
 def _cores() -> Check:

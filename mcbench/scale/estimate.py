@@ -122,6 +122,16 @@ def _share_left(held: float) -> float:
     return min(_MOST_OF_A_GPU, max(1, steps) * _STEP_OF_A_GPU)
 
 
+def known_estimate(
+    config: Config, machine: Machine, processes: int = 1, sharding: str = "none"
+) -> Estimate | None:
+    """As :func:`estimate`; None where there is none, such as of a model whose size is not known."""
+    try:
+        return estimate(config, machine, processes, sharding)
+    except UserError:
+        return None
+
+
 def check_memory(
     config: Config, machine: Machine, processes: int = 1, sharding: str = "none"
 ) -> None:
@@ -130,11 +140,8 @@ def check_memory(
     Raises:
         UserError: what it needs and there is, and what would fit.
     """
-    try:
-        found = estimate(config, machine, processes, sharding)
-    except UserError:
-        return
-    if not found.fits:
+    found = known_estimate(config, machine, processes, sharding)
+    if found is not None and not found.fits:
         raise UserError(
             f"{config.profile} needs {gib(found.peak)} on each GPU and {machine.name} has "
             f"{gib(machine.memory)}; {way_out(config, machine)}"
@@ -173,11 +180,8 @@ def with_engine_memory(config: Config, processes: int = 1, sharding: str = "none
     here = gpu_here()
     if config.vllm_memory is not None or config.backend in OWN_MEMORY or here is None:
         return config
-    try:
-        share = estimate(config, here, processes, sharding).engine_share
-    except UserError:  # the model's size is not known
-        return config
-    return config.with_settings({"vllm_memory": share})
+    found = known_estimate(config, here, processes, sharding)
+    return config.with_settings({"vllm_memory": found.engine_share}) if found else config
 
 
 @cache

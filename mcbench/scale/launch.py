@@ -16,19 +16,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcbench.errors import UserError
+from mcbench.errors import FailedError, UserError
 from mcbench.files import read_data
 from mcbench.runs.config import Config
 from mcbench.runs.provenance import processes_here, sharding_here
 from mcbench.runs.store import INTERRUPTED, Run, RunStore
 from mcbench.runs.trend import stretches
-from mcbench.scale.estimate import check_memory, with_engine_memory
+from mcbench.scale.estimate import check_memory, known_estimate, with_engine_memory
 from mcbench.scale.machine import Machine, gpu_here, visible_gpus
 from mcbench.scale.process import (
     PARENT,
@@ -54,46 +53,14 @@ _SEEN_WITHIN_S = 10  # the launcher looks ten times a second, on a machine that 
 class Launch:
     """An accelerate configuration and where its processes run.
 
-    Raises:
-        UserError: a configuration that is none, or no process.
+    ``sharding``: what is divided over them, which the estimate of memory needs to know.
+    ``on_gpus``: whether they have a GPU each.
     """
 
     config: Path
     processes: int
-
-    def __post_init__(self) -> None:
-        if self.processes < 1:
-            raise UserError(f"processes must be at least 1, got {self.processes}")
-
-    @cached_property
-    def settings(self) -> dict[str, Any]:
-        """The content of the configuration file."""
-        return _read(self.config)
-
-    @property
-    def sharding(self) -> Sharding:
-        """What is divided over the processes: what the estimate of memory needs to know.
-
-        Raises:
-            UserError: a kind of configuration that is not supported.
-        """
-        kind = self.settings["distributed_type"]
-        if kind in ("MULTI_GPU", "NO"):
-            return "none"
-        if kind == "FSDP":
-            version = (self.settings.get("fsdp_config") or {}).get("fsdp_version", 1)
-            if version == 2:
-                return "fsdp2"
-            raise UserError(f"{self.config} asks for FSDP version {version}; 2 is supported")
-        raise UserError(
-            f"{self.config}: distributed_type {kind!r} is not supported; allowed: MULTI_GPU, FSDP, "
-            "NO"
-        )
-
-    @property
-    def on_gpus(self) -> bool:
-        """Whether its processes have a GPU each."""
-        return not self.settings.get("use_cpu")
+    sharding: Sharding
+    on_gpus: bool
 
     @property
     def environment(self) -> dict[str, str]:
@@ -129,17 +96,32 @@ def launch(name: str, processes: int | None = None) -> Launch:
             f"unknown launch configuration {name!r}; allowed: {', '.join(LAUNCH_CONFIGS)}, or the "
             "path of an accelerate configuration file"
         )
+    settings = _read(path)
     if processes is None:
-        processes = _read(path).get("num_processes", 1)
-    chosen = Launch(path, processes)
-    if (machines := chosen.settings.get("num_machines", 1)) != 1:
+        processes = settings.get("num_processes", 1)
+    if processes < 1:
+        raise UserError(f"processes must be at least 1, got {processes}")
+    if (machines := settings.get("num_machines", 1)) != 1:
         raise UserError(
             f"{path} is for {machines} machines; give each the command that --dry-run prints with "
             f"--launch ddp or fsdp2, with --num_machines {machines} --machine_rank RANK "
             "--main_process_ip HOST --main_process_port PORT before -m mcbench"
         )
-    _ = chosen.sharding  # refuses what is not supported
-    return chosen
+    return Launch(path, processes, _sharding(path, settings), not settings.get("use_cpu"))
+
+
+def _sharding(path: Path, settings: Mapping[str, Any]) -> Sharding:
+    kind = settings["distributed_type"]
+    if kind in ("MULTI_GPU", "NO"):
+        return "none"
+    if kind != "FSDP":
+        raise UserError(
+            f"{path}: distributed_type {kind!r} is not supported; allowed: MULTI_GPU, FSDP, NO"
+        )
+    version = (settings.get("fsdp_config") or {}).get("fsdp_version", 1)
+    if version != 2:
+        raise UserError(f"{path} asks for FSDP version {version}; 2 is supported")
+    return "fsdp2"
 
 
 def check_placed(tasks: Iterable[RunJob], here: Machine) -> None:
@@ -157,10 +139,6 @@ def check_placed(tasks: Iterable[RunJob], here: Machine) -> None:
             raise UserError(f"{task.label}: {error}") from None
 
 
-class LaunchFailedError(Exception):
-    """The processes of a run ended before it did; the message says which was first, and why."""
-
-
 def train_launched(
     config: Config,
     runs_dir: str,
@@ -172,7 +150,8 @@ def train_launched(
     Raises:
         UserError: there are fewer GPUs than processes, the batch does not divide by them, or the
             processes refused the run.
-        LaunchFailedError: a process crashed before the run was finished; the record holds why.
+        FailedError: a process crashed before the run was finished: which, and why, as the record
+            has it.
         KeyboardInterrupt: interrupted or asked to end; no process is left.
     """
     gpus = len(visible_gpus())
@@ -207,7 +186,7 @@ def train_launched(
         print(f"the run is finished; a process failed after that ({reason})")
         return run
     _mark_failed(run, reason)
-    raise LaunchFailedError(f"{reason}; the same command resumes")
+    raise FailedError(f"{reason}; the same command resumes")
 
 
 def _launch(chosen: Launch, arguments: Sequence[str], folder: str) -> str | None:
@@ -322,7 +301,7 @@ def _train_apart(config: Config, runs_dir: str, label: str) -> None:
     """Train a run in a process of its own, unless it is finished.
 
     Raises:
-        LaunchFailedError: it ended before that.
+        FailedError: it ended before that.
     """
     if RunStore(runs_dir).run(config).state == "finished":
         return
@@ -331,7 +310,7 @@ def _train_apart(config: Config, runs_dir: str, label: str) -> None:
         if isinstance(event, str):
             print(event, flush=True)
         elif isinstance(event, Ended) and event.status:
-            raise LaunchFailedError(f"{label}: {how_it_ended(event.status)}; see {task.log}")
+            raise FailedError(f"{label}: {how_it_ended(event.status)}; see {task.log}")
 
 
 def _one_gpu(config: Config) -> None:
@@ -343,12 +322,9 @@ def _one_gpu(config: Config) -> None:
     gpus = visible_gpus()
     if len(gpus) < 2:
         return
-    name, here = "ddp", gpu_here()
-    try:
-        if here is not None:
-            check_memory(config, here, len(gpus))
-    except UserError:
-        name = "fsdp2"
+    here = gpu_here()
+    found = here and known_estimate(config, here, len(gpus))
+    name = "fsdp2" if found and not found.fits else "ddp"
     raise UserError(
         f"{len(gpus)} GPUs are visible, and a run without --launch is one process on one GPU; use "
         f"all of them with --launch {name} --processes {len(gpus)}, or one with "

@@ -96,16 +96,11 @@ class Size:
 @cache
 def size_of(model: str, rank: int | None = None) -> Size:
     """Counted on the model, with adapters where they have a rank."""
-    config = architecture(model)
-
-    def counted(layers: int) -> tuple[int, int]:
-        weights = list(_built(with_depth(config, layers), rank)[1].parameters())
-        trained = sum(one.numel() for one in weights if one.requires_grad)
-        return sum(one.numel() for one in weights), trained
-
-    (less, _), (more, _) = map(counted, _DEPTHS)
-    whole, trained = counted(config.num_hidden_layers)
-    return Size(whole - trained if rank else whole, trained, more - less)
+    weights = dict(_built(architecture(model), rank)[1].named_parameters())
+    whole = sum(one.numel() for one in weights.values())
+    trained = sum(one.numel() for one in weights.values() if one.requires_grad)
+    layer = sum(one.numel() for name, one in weights.items() if ".layers.0." in name)
+    return Size(whole - trained if rank else whole, trained, layer)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,11 @@ _POLL_SECONDS = 0.05
 
 
 class RayPool:
-    """Where each task finds room; leaving the context stops what runs.
+    """Where each task finds room.
 
     Args:
         address: see :func:`mcbench.ray_session.ray_session`.
         tasks: all that will be submitted, to check that some machine can hold each.
-
-    Raises:
-        UserError: the cluster cannot be reached, or no machine of it is large enough, by its
-            processors and GPUs or by the memory of the GPUs.
     """
 
     def __init__(self, address: str, tasks: Sequence[RunJob], store: RunStore) -> None:
@@ -45,22 +41,25 @@ class RayPool:
         self._store = store
         self._marker = store.root.absolute() / f".sweep-{os.getpid()}"
         self._running: dict[Any, RunJob] = {}
-        self._stack = ExitStack()
 
-    def __enter__(self) -> RayPool:
-        with ExitStack() as stack:
-            self._ray = stack.enter_context(ray_session(self._address))
+    @contextmanager
+    def connected(self) -> Iterator[RayPool]:
+        """The pool, connected to its cluster; leaving the context stops what runs.
+
+        Raises:
+            UserError: the cluster cannot be reached, or no machine of it is large enough, by its
+                processors and GPUs or by the memory of the GPUs.
+        """
+        with ray_session(self._address) as self._ray:
             self._check_room()
+            self._remote = self._ray.remote(_train_on_ray)
             self._store.root.mkdir(parents=True, exist_ok=True)
             self._marker.touch()
-            stack.callback(self._marker.unlink, missing_ok=True)
-            stack.callback(self.stop)
-            self._stack = stack.pop_all()
-        self._remote = self._ray.remote(_train_on_ray)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._stack.close()
+            try:
+                yield self
+            finally:
+                self.stop()
+                self._marker.unlink(missing_ok=True)
 
     def describe(self) -> str:
         """The machines of the cluster and what they have together."""

@@ -94,10 +94,9 @@ def train_all(
         say(f"training {len(tasks)} run{'s' if len(tasks) > 1 else ''}{together}{fewer}")
         if (here := gpu_here()) is not None:
             check_placed(tasks, here)
-        with LocalPool(gpus) as pool:
-            _Sweep(tasks, store, pool, say, retries, limit).train()
+        _Sweep(tasks, store, LocalPool(gpus), say, retries, limit).train()
         return
-    with RayPool(address, tasks, store) as cluster:
+    with RayPool(address, tasks, store).connected() as cluster:
         say(f"training on Ray: {cluster.describe()}")
         _Sweep(tasks, store, cluster, say, retries, workers or len(tasks)).train()
 
@@ -152,21 +151,13 @@ def task_of(planned: PlannedRun, store: RunStore, launch: str | None = None) -> 
 
 
 class LocalPool:
-    """Processes on this machine; each has GPUs of its own, where there are some. Leaving
-    its context ends them, as with :class:`mcbench.scale.ray_pool.RayPool`.
-    """
+    """Processes on this machine; each has GPUs of its own, where there are some."""
 
     def __init__(self, gpus: Sequence[str] = ()) -> None:
         self._free = deque(gpus)
         self._events: queue.SimpleQueue[tuple[RunJob, Event]] = queue.SimpleQueue()
         self._processes: dict[RunJob, subprocess.Popen[str]] = {}
         self._held: dict[RunJob, tuple[str, ...]] = {}
-
-    def __enter__(self) -> LocalPool:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.stop()
 
     def submit(self, task: RunJob) -> None:
         """Start the task."""

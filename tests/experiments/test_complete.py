@@ -9,9 +9,10 @@ from benchmarks.repetition import repetition_rows
 from mcbench.claims import read_measurements
 from mcbench.cli import main
 from mcbench.errors import UserError
-from mcbench.experiments import complete, experiments
+from mcbench.experiments import experiments
 from mcbench.experiments.experiments import Experiment
 from mcbench.experiments.study import planned_study
+from mcbench.experiments.training import train_missing
 from mcbench.runs.config import preset
 from mcbench.runs.store import RunRecord
 
@@ -22,8 +23,11 @@ def one_experiment(monkeypatch, tiny_settings):
     own = {**tiny_settings, "steps": 2}
     both = {"plain": {"recipe": "grpo_plus", **own}, "masked": {"recipe": "microcoder", **own}}
     small = {"small": Experiment("small", "", "", both, (0,), ("tiny",))}
-    for module in (experiments, complete):
-        monkeypatch.setattr(module, "EXPERIMENTS", small)
+    monkeypatch.setattr(experiments, "EXPERIMENTS", small)
+
+
+def complete(records, runs_dir):
+    train_missing("all experiments", experiments.planned_of_all(), runs_dir, keep=records)
 
 
 @pytest.mark.slow
@@ -31,7 +35,7 @@ def test_a_deleted_record_is_the_one_run_that_is_trained(one_experiment, tmp_pat
     records = tmp_path / "reports" / "records"
     records.mkdir(parents=True)
     runs = tmp_path / "runs"
-    complete.complete(records, runs)
+    complete(records, runs)
     first, second = sorted(records.glob("*.parquet"))
     kept = second.read_bytes()
     first.unlink()
@@ -45,7 +49,7 @@ def test_a_deleted_record_is_the_one_run_that_is_trained(one_experiment, tmp_pat
     assert [line.split()[2] for line in planned] == [first.stem]
     assert not elsewhere.exists()
 
-    complete.complete(records, elsewhere)
+    complete(records, elsewhere)
     assert [path.name for path in elsewhere.glob("*/run.json")] == ["run.json"]
     assert (elsewhere / first.stem).is_dir()
     assert first.exists()

@@ -30,7 +30,6 @@ from mcbench.runs.sampling import (
     load_policy,
     prompt_ids,
     transformers_policy,
-    transformers_sampler,
     vllm_engine_sampler,
 )
 from mcbench.runs.scores import cells_of, mean_pass_at
@@ -291,7 +290,8 @@ def test_a_benchmark_is_a_set_of_problems_like_any_other(tmp_path, evaluator):
 def test_lengths_are_distributed_as_those_of_plain_generate(model_and_tokenizer):
     model, tokenizer = model_and_tokenizer
     (prompt,) = prompt_ids(tokenizer, ["in 1 out 1\nAnswer:\n"])
-    responses = transformers_sampler(model, tokenizer, batch_size=1500)([prompt] * 3000, 6, 1.0, 0)
+    sampler = transformers_policy(model, tokenizer, batch_size=1500).sampler
+    responses = sampler([prompt] * 3000, 6, 1.0, 0)
     torch.manual_seed(0)
     plain = model.generate(
         torch.tensor([prompt] * 3000), max_new_tokens=6, do_sample=True, top_k=0,
@@ -361,7 +361,7 @@ def test_no_habit_of_a_models_generation_config_reaches_an_evaluation(tiny_model
         assert model.generation_config.to_dict() == own  # what is saved with the weights stays
     adapted = get_peft_model(model, LoraConfig(target_modules="all-linear", task_type="CAUSAL_LM"))
     adapted.base_model.model.generation_config = GenerationConfig(repetition_penalty=1.8)
-    assert transformers_sampler(adapted, tokenizer, 4)(asked, 6, 1.0, 3) == plain[1]
+    assert transformers_policy(adapted, tokenizer, 4).sampler(asked, 6, 1.0, 3) == plain[1]
 
 
 class Bar:
@@ -408,7 +408,7 @@ def test_no_more_responses_are_sampled_at_once_than_have_room(model_and_tokenize
 
     monkeypatch.setattr(model, "generate", counted)
     prompts = [[5] * 4] * 6 + [[5] * 5] * 5
-    found = transformers_sampler(model, tokenizer, 8)(prompts, 6, 1.0, 0)
+    found = transformers_policy(model, tokenizer, 8).sampler(prompts, 6, 1.0, 0)
     assert (sizes, len(found)) == ([5, 4, 2], 11)
 
 

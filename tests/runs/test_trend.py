@@ -90,7 +90,7 @@ def test_seeds_choose_one_temperature_on_a_nano_base_model(model, tmp_path):
     asked = {"temperature_target_diversity": "auto", "temperature_probe_prompts": prompts}
     config = resolve(profile, "grpo_plus", asked)
     assert config.model == model
-    base, tokenizer = load_model(config)
+    base, tokenizer = load_model(config.model)
     problems = select_problems(load_problems(config.train_set), prompts)
     rows = [training_row(problem, config.prompt_style) for problem in problems[:16]]
     args = trainer_arguments(config, tmp_path)
