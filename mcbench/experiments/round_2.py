@@ -11,7 +11,7 @@ from mcbench.claims.protocol import PROTOCOL
 from mcbench.claims.round_2 import HYPOTHESES, NOT_TESTABLE, Outcome, assess, claim_states
 from mcbench.claims.rules import NOT_TESTABLE_HERE
 from mcbench.experiments.experiments import ROUND_2, planned_runs
-from mcbench.experiments.plan import Runs, by_arm
+from mcbench.experiments.plan import Runs
 from mcbench.runs.compact import read_compact
 
 
@@ -24,7 +24,11 @@ def whole_block(name: str, folders: Sequence[str | Path]) -> Runs:
     ids = {one.config.run_id for one in planned}
     if not ids <= kept.keys():
         return {}
-    return by_arm(planned, [read_compact(kept[one]) for one in sorted(ids)])
+    found: Runs = {}
+    for one in planned:
+        record = read_compact(kept[one.config.run_id])
+        found.setdefault(one.arm, {})[one.config.seed] = record
+    return found
 
 
 def outcomes(folders: Sequence[str | Path]) -> dict[str, Outcome]:
