@@ -17,7 +17,6 @@ from mcbench.files import rows_beside
 from mcbench.report.base import SMOOTHING, STACKED, Figure, compare, new_figure
 from mcbench.report.series import (
     Arms,
-    Curve,
     Record,
     by_step,
     eval_curves,
@@ -28,6 +27,7 @@ from mcbench.report.series import (
     step_curves,
 )
 from mcbench.report.style import BLUE, GREEN, GREY, ORANGE, SKY, VERMILLION, ArmStyle, arm_styles
+from mcbench.runs.distributions import PERCENTILES
 
 
 @dataclass(frozen=True)
@@ -117,24 +117,31 @@ def _mean_over_seeds(
 
 
 def add_spread(
-    figure: Figure, curves: Sequence[Curve], style: ArmStyle, name: str = "", alpha: float = 0.14
+    figure: Figure,
+    records: Sequence[Record],
+    columns: str,
+    style: ArmStyle,
+    name: str = "",
+    alpha: float = 0.14,
 ) -> None:
-    """A band between two percentiles' curves (first and last) and the median between them."""
-    low, middle, high = curves
-    band = f"{name}10th–90th percentile"
-    figure.band(middle.x, low.mean, high.mean, style.fill(alpha), band)
-    figure.line(middle.x, middle.mean, f"{name}median", style, 2.2, hovertemplate=_TOKENS)
+    """A band between the outer percentiles of a length, logged as ``columns`` and the percentile,
+    and the median between them; nothing where it was not logged.
+    """
+    found = [step_curves({"": records}, f"{columns}{percent}") for percent in PERCENTILES]
+    if all(found):
+        low, middle, high = (smooth(curve, SMOOTHING) for (curve,) in found)
+        band = f"{name}10th–90th percentile"
+        figure.band(middle.x, low.mean, high.mean, style.fill(alpha), band)
+        figure.line(middle.x, middle.mean, f"{name}median", style, 2.2, hovertemplate=_TOKENS)
 
 
 def length_spread(arm: str, records: Sequence[Record], limit: int | None = None) -> Figure:
     """One arm's lengths: 10th to 90th percentile, median, and the means of right and wrong ones."""
     style = replace(arm_styles([arm])[arm], dash="solid")
     figure = new_figure(style.label, "Length (tokens)")
-    found = [step_curves({arm: records}, f"length/{name}") for name in ("p10", "p50", "p90")]
-    if not all(found):
-        return figure
-    add_spread(figure, [smooth(curve, SMOOTHING) for (curve,) in found], style)
-    for column, name, dash in (("correct", "right", "dash"), ("incorrect", "wrong", "dot")):
+    add_spread(figure, records, "length/p", style)
+    means = (("correct", "right", "dash"), ("incorrect", "wrong", "dot")) if figure.data else ()
+    for column, name, dash in means:
         x, y = _mean_over_seeds(records, f"length/{column}_mean")
         figure.line(x, y, f"mean, {name}", replace(style, dash=dash), hovertemplate=_TOKENS)
     return with_limit(figure, limit)

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from mcbench.report.base import (
-    SMOOTHING,
     Figure,
     add_curve,
     add_reference,
@@ -25,17 +24,14 @@ from mcbench.report.series import (
     Arms,
     Curve,
     Record,
-    distribution_curves,
     make_curve,
     seed_of,
-    smooth,
 )
 from mcbench.report.style import BLUE, VERMILLION, ArmStyle, arm_styles
 from mcbench.runs.distributions import (
     ADVANTAGE,
     ADVANTAGE_EDGES,
     LENGTH_BINS,
-    PERCENTILES,
     RIGHT,
     WRONG,
     length_edges,
@@ -67,10 +63,7 @@ def length_by_outcome(arm: str, records: Sequence[Record], limit: int | None = N
     """One arm's lengths, right and wrong responses apart: median, 10th to 90th percentile."""
     figure = new_figure(arm_styles([arm])[arm].label, "Length (tokens)")
     for name, style in (("correct", RIGHT_STYLE), ("incorrect", WRONG_STYLE)):
-        found = [distribution_curves({arm: records}, f"length/{name}_p{q}") for q in PERCENTILES]
-        if all(found):
-            curves = [smooth(curve, SMOOTHING) for (curve,) in found]
-            add_spread(figure, curves, style, f"{style.label}, ", 0.12)
+        add_spread(figure, records, f"length/{name}_p", style, f"{style.label}, ", 0.12)
     return with_limit(figure, limit)
 
 
