@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from mcbench.files import rows_beside
 from mcbench.report import figures, spread
 from mcbench.report.base import ROLES, Figure, role_of
 from mcbench.report.page import Panel, Plot
-from mcbench.report.series import Arms, eval_lengths, measure, unfinished_runs
+from mcbench.report.series import Arms, Record, eval_lengths, measure, unfinished_runs
 from mcbench.report.style import arm_styles
 
 Draw = Callable[[Arms], list[Plot]]
@@ -75,12 +74,11 @@ def _in_stages(arms: Arms) -> bool:
     return any(record.config.length_stages for runs in arms.values() for record in runs)
 
 
-def _each_arm(name: str, draw: Callable[..., Figure], limited: bool = False) -> Draw:
+def _each_arm(name: str, draw: Callable[[str, Sequence[Record], int | None], Figure]) -> Draw:
     def figures_of(arms: Arms) -> list[Plot]:
-        styles = arm_styles(arms)
-        extra = (_limit(arms),) if limited else ()
+        styles, limit = arm_styles(arms), _limit(arms)
         return [
-            Plot(f"{name}-{i}", styles[arm].label, draw(arm, runs, *extra), arm=arm)
+            Plot(f"{name}-{i}", styles[arm].label, draw(arm, runs, limit), arm=arm)
             for i, (arm, runs) in enumerate(arms.items())
         ]
 
@@ -100,7 +98,7 @@ def _length_against_reward(arms: Arms) -> list[Plot]:
 
 
 def _advantages(arms: Arms) -> list[Plot]:
-    each = _each_arm("advantages", spread.advantages)
+    each = _each_arm("advantages", lambda arm, runs, limit: spread.advantages(arm, runs))
     at = Plot("advantages-at", "Advantages of all arms", spread.advantage_frames(arms))
     return [*each(arms), at]
 
@@ -149,14 +147,7 @@ def _time(arms: Arms) -> list[Plot]:
 _DRAWN: Mapping[str, Draw] = {
     "accuracy": _accuracy,
     "task": _task,
-    "lengths": _each_arm("spread", figures.length_spread, limited=True),
-    "outcome": _each_arm("outcome", spread.length_by_outcome, limited=True),
     "length-reward": _length_against_reward,
-    "mask-rules": _each_arm("rules", partial(figures.shares, figures.MASK_RULES, "Responses (%)")),
-    "correction": _each_arm(
-        "correction", partial(figures.shares, figures.WEIGHTS, "Weight left (%)")
-    ),
-    "groups": _each_arm("groups", figures.group_outcomes),
     "advantages": _advantages,
     "d-of-t": _temperature,
     "time": _time,
@@ -164,7 +155,12 @@ _DRAWN: Mapping[str, Draw] = {
 """What draws the panels that are more than lines."""
 
 
-def _kind(name: str, lines: Sequence[str] = (), **row: Any) -> PanelKind:
+def _kind(
+    name: str, lines: Sequence[str] = (), each_arm: Mapping[str, Any] | None = None, **row: Any
+) -> PanelKind:
+    if each_arm is not None:
+        one = figures.ArmFigure(**each_arm)
+        return PanelKind(draw=_each_arm(one.id, one.draw), **row)
     return PanelKind(draw=_lines(*lines) if lines else _DRAWN[name], **row)
 
 

@@ -18,7 +18,6 @@ from mcbench.report.base import (
     compare,
     new_figure,
 )
-from mcbench.report.figures import add_spread, with_limit
 from mcbench.report.paper import CURVES
 from mcbench.report.series import (
     Arms,
@@ -27,7 +26,7 @@ from mcbench.report.series import (
     make_curve,
     seed_of,
 )
-from mcbench.report.style import BLUE, VERMILLION, ArmStyle, arm_styles
+from mcbench.report.style import arm_styles
 from mcbench.runs.distributions import (
     ADVANTAGE,
     ADVANTAGE_EDGES,
@@ -39,8 +38,6 @@ from mcbench.runs.distributions import (
 
 FEWEST = 8  # responses that a length bin needs before a pass rate is drawn
 PARTS = ("first", "last")
-RIGHT_STYLE = ArmStyle("right", BLUE, "solid")
-WRONG_STYLE = ArmStyle("wrong", VERMILLION, "dash")
 FRAMES = 100  # steps that a scrubbed figure keeps at most
 
 
@@ -57,14 +54,6 @@ def _counts(records: Sequence[Record], name: str) -> pd.DataFrame:
 def middles(edges: np.ndarray) -> np.ndarray:
     """Bin centres (N,) of N + 1 edges."""
     return (edges[1:] + edges[:-1]) / 2
-
-
-def length_by_outcome(arm: str, records: Sequence[Record], limit: int | None = None) -> Figure:
-    """One arm's lengths, right and wrong responses apart: median, 10th to 90th percentile."""
-    figure = new_figure(arm_styles([arm])[arm].label, "Length (tokens)")
-    for name, style in (("correct", RIGHT_STYLE), ("incorrect", WRONG_STYLE)):
-        add_spread(figure, records, f"length/{name}_p", style, f"{style.label}, ", 0.12)
-    return with_limit(figure, limit)
 
 
 def advantages(arm: str, records: Sequence[Record]) -> Figure:
