@@ -61,16 +61,6 @@ _LAYOUT: dict[str, Any] = {
 }
 
 
-STACKED: dict[str, Any] = {
-    "barmode": "stack",
-    "hovermode": "y unified",
-    "bargap": 0.45,
-    "xaxis": {"showgrid": True},
-    "yaxis": {"showgrid": False, "autorange": "reversed"},
-}
-"""The layout of stacked lying bars, the first on top."""
-
-
 @dataclass
 class Figure:
     """A figure as plotly's JSON: a list of traces and a layout, plain dictionaries.
@@ -113,25 +103,6 @@ class Figure:
             hoverinfo="skip",
             **more,
         )
-
-    def bars(
-        self,
-        name: str,
-        labels: Any,
-        values: Any,
-        color: Any,
-        hover: str,
-        lying: bool = False,
-        **more: Any,
-    ) -> None:
-        """Add a bar for each label; ``hover`` is the text at it, in which ``%{y}`` is the value,
-        ``%{x}`` where bars lie.
-        """
-        ends = {"x": labels, "y": values}
-        if lying:
-            ends = {"x": values, "y": labels, "orientation": "h"}
-        look = {"marker": {"color": color}, "hovertemplate": hover}
-        self.add("bar", name=name, **ends, **look, **more)
 
     def update(self, **layout: Any) -> Figure:
         """Change the layout; nested dictionaries are merged. Returns the figure."""

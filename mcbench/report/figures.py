@@ -15,7 +15,7 @@ import numpy as np
 
 from mcbench.errors import unknown
 from mcbench.files import rows_beside
-from mcbench.report.base import SMOOTHING, STACKED, Figure, compare, new_figure
+from mcbench.report.base import SMOOTHING, Figure, compare, new_figure
 from mcbench.report.series import (
     Arms,
     Curve,
@@ -50,7 +50,6 @@ class Line:
 
 LINES = {name: Line(**row) for name, row in rows_beside(__file__, "lines.toml").items()}
 """By name, rows of ``lines.toml``."""
-_TOKENS = "%{y:.0f} tokens"
 
 
 def line(arms: Arms, name: str) -> Figure:
@@ -168,13 +167,24 @@ def time_split(arms: Arms) -> Figure:
     figure = new_figure("Time per update", "", x_title="Seconds per update")
     styles = arm_styles(arms)
     split = {arm: parts for arm, records in arms.items() if (parts := time_parts(records))}
-    for part, alpha in (("sampling", 0.9), ("scoring", 0.55), ("update", 0.25)):
-        if split:
-            labels = [styles[arm].label for arm in split]
-            values = [own[part] for own in split.values()]
-            colors = [styles[arm].fill(alpha) for arm in split]
-            figure.bars(part, labels, values, colors, "%{x:.2f} s", lying=True)
-    return figure.update(**STACKED, legend={"traceorder": "normal"})
+    for part, alpha in (("sampling", 0.9), ("scoring", 0.55), ("update", 0.25)) if split else ():
+        figure.add(
+            "bar",
+            name=part,
+            x=[own[part] for own in split.values()],
+            y=[styles[arm].label for arm in split],
+            orientation="h",
+            marker={"color": [styles[arm].fill(alpha) for arm in split]},
+            hovertemplate="%{x:.2f} s",
+        )
+    return figure.update(
+        barmode="stack",
+        hovermode="y unified",
+        bargap=0.45,
+        xaxis={"showgrid": True},
+        yaxis={"showgrid": False, "autorange": "reversed"},  # the first on top
+        legend={"traceorder": "normal"},
+    )
 
 
 def time_parts(records: Sequence[Record]) -> dict[str, float]:

@@ -24,9 +24,7 @@ def link_live(runs: Path, planned: Planned, records: Sequence[Path] = ()) -> Non
     """Below a dashboard of this kernel: where the same runs are shown without it, if they are."""
     if page := address(write_view(runs, planned, records)):
         link = f'<a href="{escape(page)}" target="_blank">These runs in a page of their own</a>'
-        html = f"<p>{link}, which needs no kernel.</p>"
-        told = {"text/html": html, "text/plain": ""}
-        display(told, metadata={KEY: {"live": True}}, raw=True)
+        _show(f"<p>{link}, which needs no kernel.</p>", "")
 
 
 def show_live(runs: Path, planned: Planned, records: Sequence[Path] = ()) -> None:
@@ -41,11 +39,14 @@ def show_live(runs: Path, planned: Planned, records: Sequence[Path] = ()) -> Non
         display(Dashboard(runs, planned=planned, records=records))
         print(f"this view ends with the page; one that does not: {command}")
         return
-    html = (
+    _show(
         f'<iframe src="{escape(page)}" title="Runs while they train" style="{_LOOK}"></iframe>'
         f'<p><a href="{escape(page)}" target="_blank">Open this view alone</a>; without '
-        f"JupyterLab: <code>{escape(command)}</code></p>"
+        f"JupyterLab: <code>{escape(command)}</code></p>",
+        f"a live view: {command}",
     )
-    told = f"a live view: {command}"
-    bundle = {"text/html": html, "text/plain": told}
-    display(bundle, metadata={KEY: {"live": True}}, raw=True)  # on no page
+
+
+def _show(html: str, told: str) -> None:
+    """In this notebook, on no page."""
+    display({"text/html": html, "text/plain": told}, metadata={KEY: {"live": True}}, raw=True)
