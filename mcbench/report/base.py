@@ -119,23 +119,10 @@ class Figure:
         """Whether its x axis is the training."""
         return self.axis_title("xaxis") == STEPS
 
-    def rule(self, axis: str, value: float, label: str = "") -> None:
-        """A dotted line across the figure at a value of the ``x`` or ``y`` axis."""
-        other = "y" if axis == "x" else "x"
-        self.add_shape(
-            type="line",
-            line={"color": NEUTRAL_TEXT, "width": 1.2, "dash": "dot"},
-            **{f"{axis}0": value, f"{axis}1": value, f"{other}ref": f"{other} domain"},
-            **{f"{other}0": 0, f"{other}1": 1},
-            label={
-                "text": label,
-                "font": {"size": 11},
-                "textangle": 0,
-                "textposition": "end" if axis == "x" else "start",
-                "xanchor": "left",
-                "yanchor": "top" if axis == "x" else "bottom",
-            },
-        )
+    def rule(self, value: float) -> None:
+        """A dotted line across the figure at a value of the y axis."""
+        line = {"color": NEUTRAL_TEXT, "width": 1.2, "dash": "dot"}
+        self.add_shape(type="line", line=line, xref="x domain", x0=0, x1=1, y0=value, y1=value)
 
     def add_shape(self, **shape: Any) -> None:
         """Add a line or an area that is no data."""

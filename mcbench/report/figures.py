@@ -144,17 +144,17 @@ class ArmFigure:
                 style, ((low,), (middle,), (high,)) = look(row), found
                 name, fill = style.label, style.fill(row["fill"])
                 figure.band(middle.x, low.mean, high.mean, fill, f"{name}10th–90th percentile")
-                looks = {"width": 2.2, "hovertemplate": self.hover}
-                figure.line(middle.x, middle.mean, f"{name}median", style, **looks)
+                median, hover = f"{name}median", self.hover
+                figure.line(middle.x, middle.mean, median, style, 2.2, hovertemplate=hover)
         for row in self.lines:
             style = look(row)
-            looks = {"width": row.get("width", 1.6), "hovertemplate": self.hover}
+            looks: dict[str, Any] = {"width": row.get("width", 1.6), "hovertemplate": self.hover}
             if "fill" in row:
                 looks |= {"stackgroup": "outcome", "fillcolor": style.fill(row["fill"])}
             for curve in means(row["column"], self.scale):
                 figure.line(curve.x, curve.mean, style.label, style, **looks)
         if self.limited and limit and figure.data:
-            figure.rule("y", limit)
+            figure.rule(limit)
             figure.update(yaxis={"range": [0, limit * 1.06]})
         return figure.update(yaxis=self.y_axis)
 

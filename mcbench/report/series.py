@@ -307,10 +307,13 @@ def comparable(arms: Arms, length: int) -> tuple[How | None, str]:
 
 def not_shown(arms: Arms, length: int) -> str:
     """Which evaluations :func:`comparable` leaves out, in a line; empty where it leaves none."""
-    found, kept, styles = _by_kind(arms, length), comparable(arms, length)[0], arm_styles(arms)
+    found, styles = _by_kind(arms, length), arm_styles(arms)
+    kept, _ = comparable(arms, length)
+    if kept is None:
+        return ""
     problems = {kind: first for kind, ((_, first), *_) in found.items()}
     told: dict[str, None] = {}
-    for kind in (kind for kind in found if kept and kind != kept):
+    for kind in (kind for kind in found if kind != kept):
         labels = {styles[arm].label for arm, _ in found[kind]}
         who = "" if len(labels) == len(arms) else f" of {', '.join(sorted(labels))}"
         told[_unlike(kind, kept, problems) + who] = None

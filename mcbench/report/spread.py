@@ -23,6 +23,7 @@ from mcbench.report.series import (
     Arms,
     Curve,
     Record,
+    by_step,
     make_curve,
     seed_of,
 )
@@ -218,12 +219,9 @@ def stages_of(record: Record, column: str) -> tuple[Stage, ...]:
     """(first step, value) of every span of steps over which a setting stayed the same."""
     if column not in record.steps.columns:
         return ()
-    steps = record.steps["step"].to_numpy()
-    values = record.steps[column].to_numpy(dtype=float)
-    known = ~np.isnan(values)
-    steps, values = steps[known], values[known]
-    changed = np.flatnonzero(np.append(True, values[1:] != values[:-1])[: values.size])
-    return tuple((int(steps[place]), float(values[place])) for place in changed)
+    values = by_step(record.steps, column)
+    changed = values[values != values.shift()]
+    return tuple(zip(changed.index.tolist(), changed.tolist(), strict=True))
 
 
 STRIP = 14  # pixels from one strip to the next

@@ -93,12 +93,11 @@ class Workbench(Dashboard):
         schema = Config.model_json_schema()["properties"]
         families: dict[str, list[dict[str, Any]]] = {}
         for name in CHANGEABLE:
-            if family_of(name) != "run":
-                one = {"name": name, "help": SETTINGS[name].description}
-                one["takes"] = range_of(schema[name]).replace("`", "")
-                families.setdefault(family_of(name), []).append(
-                    {**one, "choices": _choices(schema[name])}
-                )
+            if (family := family_of(name)) != "run":
+                takes, choices = range_of(schema[name]).replace("`", ""), _choices(schema[name])
+                one: dict[str, Any] = {"name": name, "help": SETTINGS[name].description}
+                one |= {"takes": takes, "choices": choices}
+                families.setdefault(family, []).append(one)
         about = {"families": families, "bases": list(self.bases)}
         self.form = ArmForm(
             about=about, asked={**EMPTY, "base": "microcoder", "seeds": str(self.seeds[0])}

@@ -178,7 +178,6 @@ class RunFollower:
         self._meta_seen: tuple[int, int, int] | None = None
         self._step_file = LineFile(path / "steps.jsonl", step_fault)
         self._eval_file = LineFile(path / "evals.jsonl", evaluation_fault)
-        self._accuracy: dict[int, float] | None = None
         self._forget_steps()
         self._hold_evals([])
 
@@ -209,11 +208,8 @@ class RunFollower:
     @property
     def accuracy(self) -> dict[int, float]:
         """pass@1 by update (:func:`mcbench.runs.scores.accuracy_by_step`)."""
-        if self._accuracy is None:
-            lines = self._record.eval_lines
-            own = self.config.eval_temperature if lines else 1.0
-            self._accuracy = accuracy_by_step(lines, own)
-        return self._accuracy
+        lines = self._record.eval_lines
+        return accuracy_by_step(lines, self.config.eval_temperature) if lines else {}
 
     @property
     def damaged(self) -> str:
@@ -261,7 +257,6 @@ class RunFollower:
             self._hold_evals([*self._record.eval_lines, *short])
 
     def _hold_evals(self, lines: list[dict[str, Any]]) -> None:
-        self._accuracy = None
         self._record = RunRecord({"run_id": self.run_id}, [], lines, self.path)
 
     def _read_stand_in(self, path: Path) -> bool:
@@ -287,22 +282,19 @@ class RunFollower:
             return True
         try:
             meta = json.loads(path.read_bytes())
+            check_meta(meta, path)
+            self._take(meta)
         except OSError:  # gone since
             self._meta_seen = None
             return False
-        except (ValueError, RecursionError) as error:
-            return self._not_ours(f"{path} is damaged, or no record of a run: {error}")
-        try:
-            check_meta(meta, path)
-            self._take(meta)
         except UserError as error:
-            named = str(path) in str(error)
-            return self._not_ours(str(error) if named else f"{path} is {error}")
-        self.present = self.was_there = True
-        return True
-
-    def _not_ours(self, reason: str) -> bool:
-        """Named once, and not shown: the same file is not read again."""
+            reason = str(error) if str(path) in str(error) else f"{path} is {error}"
+        except (ValueError, RecursionError) as error:
+            reason = f"{path} is damaged, or no record of a run: {error}"
+        else:
+            self.present = self.was_there = True
+            return True
+        # Named once, and not shown: the same file is not read again.
         print(f"left out: {reason}", file=sys.stderr, flush=True)
         return False
 
