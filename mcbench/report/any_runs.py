@@ -11,13 +11,12 @@ from typing import Any
 
 from mcbench.report.claims import claim_sections, our_sections
 from mcbench.report.display import Output, cell_outputs, head_output, outputs_of
-from mcbench.report.experiment import COVERAGE, block_of
 from mcbench.report.head import head_of
 from mcbench.report.page import slug
-from mcbench.report.panels import PANELS, SECTIONS
+from mcbench.report.panels import COVERAGE, PANELS, SECTIONS
 from mcbench.report.provenance import provenance
 from mcbench.report.samples import samples_of
-from mcbench.report.sources import Sources
+from mcbench.report.sources import Sources, block_of
 from mcbench.report.table import paper_table, results_table
 
 HOW_TO_READ = (

@@ -37,9 +37,9 @@ def figure_spec(figure: Figure) -> dict[str, Any]:
     Without title and legend, which the page has in its own text.
     """
     layout = {key: value for key, value in figure.layout.items() if key not in _DROPPED}
-    above = max(
-        [shape.get("y1", 0) for shape in layout.get("shapes", ()) if _is_strip(shape)] + [0]
-    )
+    shapes = layout.get("shapes", ())
+    strips = [one for one in shapes if str(one.get("name", "")).startswith("stage:")]
+    above = max((one.get("y1", 0) for one in strips), default=0)
     layout["margin"] = {"l": 54, "r": 12, "t": 14 + above, "b": 44}
     layout["showlegend"] = False
     return {
@@ -59,10 +59,6 @@ def thinned(figure: Figure) -> Figure:
             trace = {**trace, **seeds_in_one(x, runs)}
         data.append(trace)
     return Figure(data, {**figure.layout})
-
-
-def _is_strip(shape: dict[str, Any]) -> bool:
-    return str(shape.get("name", "")).startswith("stage:")
 
 
 def _trace(trace: dict[str, Any]) -> dict[str, Any]:

@@ -114,9 +114,10 @@ def chart(arms: Arms, length: int) -> Ends | None:
     alike = (starts.max(axis=1) - starts.min(axis=1) <= SAME).all()
     base = float(starts.mean(axis=1).mean()) if one_model and alike and len(starts) else None
     means = {arm: estimate(np.array(list(end.last.values()))) for arm, end in found.items()}
+    sure = {arm: (one.low, one.high) for arm, one in means.items()
+            if one.seeds >= MIN_SEEDS_FOR_BAND and not np.isnan(one.low)}  # fmt: skip
     shown = [x for end in found.values() for x in end.last.values()]
-    full = [means[arm] for arm, end in found.items() if len(end.last) >= MIN_SEEDS_FOR_BAND]
-    shown += [x for m in full for x in (m.low, m.high) if not np.isnan(x)]
+    shown += [x for bounds in sure.values() for x in bounds]
     shown += [] if base is None else [base]
     low, high = max(0.0, 5 * np.floor(min(shown) / 5)), min(100.0, 5 * np.ceil(max(shown) / 5))
 
@@ -130,8 +131,7 @@ def chart(arms: Arms, length: int) -> Ends | None:
             rows.append(End(styles[arm], "–", note, settings=changed))
             continue
         mean, one = means[arm], found[arm]
-        sure = len(one.last) >= MIN_SEEDS_FOR_BAND and not np.isnan(mean.low)
-        low_end, high_end = (at(x) if sure else None for x in (mean.low, mean.high))
+        low_end, high_end = map(at, sure[arm]) if arm in sure else (None, None)
         track = Track(at(mean.value), low_end, high_end, tuple(map(at, one.last.values())))
         change = "" if one.gain is None else f"{signed(one.gain)} points, "
         under = f"{change}peak {one.peak:.1f} %" + (f"; left out: {note}" if note else "")

@@ -17,6 +17,7 @@ from mcbench.errors import unknown
 from mcbench.files import rows_beside
 from mcbench.report import figures, spread
 from mcbench.report.base import ROLES, Figure, role_of
+from mcbench.report.coverage import coverage
 from mcbench.report.page import Panel, Plot
 from mcbench.report.series import Arms, Record, eval_lengths, measure, unfinished_runs
 from mcbench.report.style import arm_styles
@@ -178,19 +179,24 @@ _LINE_PANELS = {
 _KINDS: Mapping[str, PanelKind] = {**_LINE_PANELS, **PANELS}
 
 
-def panel(name: str, arms: Arms, also: Iterable[str] = ()) -> Panel:
-    """One panel of :data:`PANELS`, or one of the lines of :data:`mcbench.report.figures.LINES`.
+COVERAGE = "coverage"
+
+
+def panel(name: str, arms: Arms) -> Panel:
+    """One panel of :data:`PANELS`, :data:`COVERAGE`, or one of the lines of
+    :data:`mcbench.report.figures.LINES`.
 
     Args:
         arms: arm -> runs by seed.
-        also: other panels that the caller knows, for the message.
 
     Raises:
         UserError: no such panel; the message names those there are.
     """
     wanted = name.lower().replace("_", "-").replace(" ", "-")
+    if wanted == COVERAGE:
+        return coverage(arms)
     if wanted not in _KINDS:
-        raise unknown("panel", name, [*_KINDS, *also])
+        raise unknown("panel", name, [*_KINDS, COVERAGE])
     kind = _KINDS[wanted]
     plots, flat, missing = drawn(kind, arms)
     said = [missing, left_out(plots), unfinished_runs(arms)]

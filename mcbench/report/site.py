@@ -27,7 +27,6 @@ from mcbench.report.any_runs import notebook_of
 from mcbench.report.display import KEY
 from mcbench.report.export import STOPPED, page_of
 from mcbench.report.head import nothing_recorded
-from mcbench.report.landscape import landscape_section
 from mcbench.report.page import Ends, Entry, Page, Place, build_index, write_page, write_plotly
 from mcbench.report.provenance import runs_section
 from mcbench.report.served import show_link
@@ -158,7 +157,11 @@ def build_site(folder: str | Path) -> list[Path]:
     own = {name: one for name, one in results.items() if one.claim.whose == "paper"}
     html = build_index(
         entries,
-        [claims.summary_section(results), landscape_section(results), runs_section(records)],
+        [
+            claims.summary_section(results),
+            claims.landscape_section(results),
+            runs_section(records),
+        ],
         claims.verdicts(own, index=True),
         story(results),
         _main_chart(found),

@@ -26,8 +26,7 @@ from mcbench.experiments.notebook import check_injected
 from mcbench.experiments.plan import make_plan
 from mcbench.files import json_or_text, write_json
 from mcbench.grpo.recipes import RECIPES
-from mcbench.report.dashboard.dashboard import Dashboard, answer_while_busy
-from mcbench.report.dashboard.live_page import link_live
+from mcbench.report.dashboard.dashboard import Dashboard, answer_while_busy, link_live
 from mcbench.report.dashboard.progress import progress_of, span
 from mcbench.report.rendering import asset
 from mcbench.report.served import page_likely
