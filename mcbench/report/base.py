@@ -114,11 +114,6 @@ class Figure:
         text = self.layout.get(axis, {}).get("title", {}).get("text")
         return (text or "").replace(BREAK, " ")
 
-    @property
-    def over_steps(self) -> bool:
-        """Whether its x axis is the training."""
-        return self.axis_title("xaxis") == STEPS
-
     def rule(self, value: float) -> None:
         """A dotted line across the figure at a value of the y axis."""
         line = {"color": NEUTRAL_TEXT, "width": 1.2, "dash": "dot"}

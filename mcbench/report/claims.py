@@ -79,11 +79,6 @@ def ours(results: Results) -> dict[str, Result]:
     return {name: one for name, one in results.items() if not CLAIMS[name].directed}
 
 
-def on_features(features: int, elsewhere: str) -> str:
-    """On which features a state holds, given the other one that it has elsewhere; empty without."""
-    return f"on these {features} features; on others {elsewhere}" if elsewhere else ""
-
-
 def features_sentence(results: Results) -> str:
     """What “on these features” means; empty where no state of any part or claim would change."""
     moved = [
@@ -92,9 +87,10 @@ def features_sentence(results: Results) -> str:
     return f" {FEATURES.format(count=max(moved))}" if moved else ""
 
 
-def rests_on(basis: str, features: str) -> str:
-    """What a result rests on: its seeds, and its features where others would change it."""
-    return "; ".join(filter(None, [basis, features])) or "–"
+def rests_on(basis: str, features: int, elsewhere: str) -> str:
+    """What a result rests on: its seeds, and its features where it has another state on others."""
+    on_these = f"on these {features} features; on others {elsewhere}" if elsewhere else ""
+    return "; ".join(filter(None, [basis, on_these])) or "–"
 
 
 def place_of(claim: Claim) -> str:
@@ -171,9 +167,7 @@ def state_table(results: Results) -> pd.DataFrame:
                 "State": one.state,
                 "Seeds": str(one.n_seeds or "–"),
                 "p, corrected": "–" if one.p >= 1 else f"{one.p:.3f}",
-                "Rests on": rests_on(
-                    BASES.get(one.basis, one.basis), on_features(one.features, one.elsewhere)
-                ),
+                "Rests on": rests_on(BASES.get(one.basis, one.basis), one.features, one.elsewhere),
                 "Why there is no decision": _why(name, one) or "–",
             }
             for name, one in results.items()
@@ -314,7 +308,7 @@ def summary_tables(results: Results) -> dict[str, pd.DataFrame]:
                     "Parts": one.part_states or "–",
                     **numbers(one.decisive),
                     "Seeds": seeds,
-                    "Rests on": rests_on(one.basis, on_features(one.features, one.elsewhere)),
+                    "Rests on": rests_on(one.basis, one.features, one.elsewhere),
                     "Why there is no decision": _why(one.claim.id, one),
                 }
             )
@@ -329,9 +323,7 @@ def summary_tables(results: Results) -> dict[str, pd.DataFrame]:
                     "State": part.state,
                     **numbers(part),
                     "Seeds": seeds,
-                    "Rests on": rests_on(
-                        one.basis, on_features(one.features, there.state if there else "")
-                    ),
+                    "Rests on": rests_on(one.basis, one.features, there.state if there else ""),
                 }
             )
     return {whose: pd.DataFrame(found) for whose, found in rows.items()}
@@ -415,7 +407,7 @@ class System:
 
     name: str
     adds: str
-    claims: tuple[str, ...]
+    claims: Sequence[str]
     source: str = ""
 
     @property
@@ -425,10 +417,7 @@ class System:
         return Link(url.removeprefix("https://"), url) if url else self.source
 
 
-SYSTEMS = tuple(
-    System(**{**row, "claims": tuple(row["claims"])})
-    for row in rows_beside(__file__, "systems.toml")["system"]
-)
+SYSTEMS = [System(**row) for row in rows_beside(__file__, "systems.toml")["system"]]
 
 
 def landscape_section(results: Results) -> Section:

@@ -16,6 +16,7 @@ import numpy as np
 
 from mcbench.report.base import (
     ROLES,
+    STEPS,
     Figure,
     new_figure,
     role_of,
@@ -45,7 +46,7 @@ def figure_spec(figure: Figure) -> dict[str, Any]:
     return {
         "data": [_trace(trace) for trace in thinned(figure).data],
         "layout": encoded(layout),
-        "linked": figure.over_steps,
+        "linked": figure.axis_title("xaxis") == STEPS,
     }
 
 

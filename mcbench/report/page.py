@@ -341,9 +341,3 @@ def write_page(
     """Write the page, its folder too, and return the absolute path."""
     write_atomic(path, build_page(page, plotly_src, place))
     return path.resolve()
-
-
-def write_plotly(path: Path) -> Path:
-    """Write the copy of plotly's script that several pages share."""
-    write_atomic(path, plotly_script())
-    return path

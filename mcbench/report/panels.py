@@ -53,7 +53,8 @@ def _lines(*names: str) -> Draw:
 
 def _accuracy(arms: Arms) -> list[Plot]:
     lengths, name = eval_lengths(arms), measure(arms)
-    trained = None if _in_stages(arms) else _limit(arms)
+    staged = any(record.config.length_stages for runs in arms.values() for record in runs)
+    trained = None if staged else _limit(arms)
     return [
         Plot(
             f"accuracy-{n}",
@@ -68,11 +69,6 @@ def _limit(arms: Arms) -> int | None:
     """The maximum response length, where it is the same in all runs."""
     found = {record.config.max_completion_length for runs in arms.values() for record in runs}
     return found.pop() if len(found) == 1 else None
-
-
-def _in_stages(arms: Arms) -> bool:
-    """Whether any run's maximum response length changes."""
-    return any(record.config.length_stages for runs in arms.values() for record in runs)
 
 
 def _each_arm(name: str, draw: Callable[[str, Sequence[Record], int | None], Figure]) -> Draw:

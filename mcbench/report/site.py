@@ -27,8 +27,9 @@ from mcbench.report.any_runs import notebook_of
 from mcbench.report.display import KEY
 from mcbench.report.export import STOPPED, page_of
 from mcbench.report.head import nothing_recorded
-from mcbench.report.page import Ends, Entry, Page, Place, build_index, write_page, write_plotly
+from mcbench.report.page import Ends, Entry, Page, Place, build_index, write_page
 from mcbench.report.provenance import runs_section
+from mcbench.report.rendering import plotly_script
 from mcbench.report.served import show_link
 from mcbench.report.sources import Sources
 from mcbench.report.story import MAIN, story
@@ -135,7 +136,7 @@ def build_site(folder: str | Path) -> list[Path]:
     measurements = read_measurements(kept)
     found = {name: studies(name, records, measurements) for name in EXPERIMENTS}
     pages = {path.stem: _executed(path, kept, folder) for path in _notebooks(found, kept)}
-    write_plotly(folder / PLOTLY)
+    write_atomic(folder / PLOTLY, plotly_script())
     index = folder / INDEX
     others = [
         path

@@ -109,17 +109,13 @@ def block_of(sources: Sources, name: str) -> Panel:
         UserError: no such panel; the message names those there are.
     """
     made = panel(name, sources.arms)
-    _add_papers_curves(made, sources)
-    return made
-
-
-def _add_papers_curves(made: Panel, sources: Sources) -> None:
     steps = [r.steps["step"].max() for runs in sources.arms.values() for r in runs if len(r.steps)]
     for plot in made.plots:
         line = LINES.get(plot.id)
         for place, reference in enumerate(paper.CURVES.get(sources.study.name, ())):
             if line is not None and line.column == reference.measure:
                 add_reference(plot.figure, reference, float(max(steps)), place)
+    return made
 
 
 def frame(sources: Sources, name: str) -> pd.DataFrame:
