@@ -139,13 +139,14 @@ class ArmFigure:
             return ArmStyle(row.get("name", ""), color, row.get("dash", "solid"))
 
         for row in self.bands:
+            style = look(row)
             found = [means(f"{row['columns']}{percent}") for percent in PERCENTILES]
             if all(found):
-                style, ((low,), (middle,), (high,)) = look(row), found
-                name, fill = style.label, style.fill(row["fill"])
-                figure.band(middle.x, low.mean, high.mean, fill, f"{name}10th–90th percentile")
-                median, hover = f"{name}median", self.hover
-                figure.line(middle.x, middle.mean, median, style, 2.2, hovertemplate=hover)
+                (low,), (middle,), (high,) = found
+                name, fill = f"{style.label}10th–90th percentile", style.fill(row["fill"])
+                figure.band(middle.x, low.mean, high.mean, fill, name)
+                name, hover = f"{style.label}median", self.hover
+                figure.line(middle.x, middle.mean, name, style, 2.2, hovertemplate=hover)
         for row in self.lines:
             style = look(row)
             looks: dict[str, Any] = {"width": row.get("width", 1.6), "hovertemplate": self.hover}
