@@ -21,9 +21,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from mcbench.files import write_atomic
 from mcbench.report.any_runs import notebook_of
 from mcbench.report.export import page_of
-from mcbench.report.page import write_page, write_plotly
+from mcbench.report.page import write_page
+from mcbench.report.rendering import plotly_script
 from mcbench.report.site import PLOTLY, comparison_of
 from mcbench.report.sources import Sources
 from tests.report.browser import OFFLINE, chromium
@@ -103,7 +105,7 @@ def main() -> None:
         page = page_of(notebook_of(Sources(found, found[0]), "benchmarks/report.py"))
         write_page(page, path, PLOTLY)
         build_s = time.perf_counter() - started
-        write_plotly(path.parent / PLOTLY)
+        write_atomic(path.parent / PLOTLY, plotly_script())
         rounds = [open_once(path) for _ in range(options.rounds)]
         single = write_page(page, Path(folder) / "single.html").stat().st_size
         result = {

@@ -29,16 +29,22 @@ from mcbench.experiments.plan import make_plan
 from mcbench.experiments.study import Study, planned_study, run_study
 from mcbench.report import display
 from mcbench.report.claims import claim_sections, our_sections
-from mcbench.report.dashboard.live_page import show_live
-from mcbench.report.experiment import COVERAGE, block_of, frame, papers_numbers
+from mcbench.report.dashboard.dashboard import show_live
 from mcbench.report.head import head_of, nothing_recorded
 from mcbench.report.page import Head, Panel, Table, Tile, slug
-from mcbench.report.panels import PANELS
+from mcbench.report.panels import COVERAGE, PANELS
 from mcbench.report.provenance import provenance
 from mcbench.report.samples import samples_of
 from mcbench.report.served import page_likely
 from mcbench.report.site import write_comparison
-from mcbench.report.sources import Sources, arms_of, labels_of
+from mcbench.report.sources import (
+    Sources,
+    arms_of,
+    block_of,
+    frame,
+    labels_of,
+    papers_numbers,
+)
 from mcbench.report.style import spoken
 from mcbench.report.table import results_table
 from mcbench.runs.place import committed_records, in_project

@@ -6,17 +6,17 @@ there is, the claims, responses, and where all of it comes from.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from mcbench.report.claims import claim_sections, our_sections
 from mcbench.report.display import Output, cell_outputs, head_output, outputs_of
-from mcbench.report.experiment import COVERAGE, block_of
 from mcbench.report.head import head_of
 from mcbench.report.page import slug
-from mcbench.report.panels import PANELS, SECTIONS
+from mcbench.report.panels import COVERAGE, PANELS, SECTIONS
 from mcbench.report.provenance import provenance
 from mcbench.report.samples import samples_of
-from mcbench.report.sources import Sources
+from mcbench.report.sources import Sources, block_of
 from mcbench.report.table import paper_table, results_table
 
 HOW_TO_READ = (
@@ -38,53 +38,45 @@ def notebook_of(sources: Sources, call: str) -> Any:
         sources: the comparison, one study a size of model.
         call: what made it, shown as it is.
     """
-    from nbformat.v4 import new_notebook
+    from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-    made = _Cells()
-    made.prose("# A comparison of runs")
-    made.code(call, [head_output(head_of(sources))])
-    made.prose(HOW_TO_READ)
+    cells = []
+    for number, (text, outputs) in enumerate(_cells(sources, call)):
+        if outputs is None:
+            cells.append(new_markdown_cell(text, id=f"prose-{number}"))
+        else:
+            ran = {"outputs": cell_outputs(outputs), "execution_count": number}
+            cells.append(new_code_cell(text, id=f"code-{number}", **ran))
+    return new_notebook(cells=cells)
+
+
+_Cell = tuple[str, list[Output] | None]
+"""Prose, or code with what it showed."""
+
+
+def _cells(sources: Sources, call: str) -> Iterator[_Cell]:
+    yield "# A comparison of runs", None
+    yield call, [head_output(head_of(sources))]
+    yield HOW_TO_READ, None
     if results := sources.results:
-        made.prose("## Claims")
-        told = [*claim_sections(results), *our_sections(results)]
-        made.code("study.claims()", outputs_of(*told))
+        yield "## Claims", None
+        yield "study.claims()", outputs_of(*claim_sections(results), *our_sections(results))
     for size, study in zip(sources.sizes, sources.studies, strict=True):
         several = f": {size}" if len(sources.studies) > 1 else ""
         for section in SECTIONS:
-            _panels(made, f"{section}{several}", section, sources.at(study), slug(size))
+            yield from _panels(f"{section}{several}", section, sources.at(study), slug(size))
     if scores := results_table(sources.sizes):
-        made.prose(f"## Table 1\n\n{TABLE}")
-        made.code("study.scores()\nshow(paper_table())", outputs_of(scores, paper_table()))
+        yield f"## Table 1\n\n{TABLE}", None
+        yield "study.scores()\nshow(paper_table())", outputs_of(scores, paper_table())
     found = [samples_of(size, slug(size), arms) for size, arms in sources.sizes.items()]
     if any(found):
-        made.prose("## Responses")
-        made.code("study.samples()", outputs_of(*filter(None, found)))
-    made.prose("## Where this comes from")
-    made.code("study.provenance()", outputs_of(provenance(sources.sizes)))
-    return new_notebook(cells=made.cells)
+        yield "## Responses", None
+        yield "study.samples()", outputs_of(*filter(None, found))
+    yield "## Where this comes from", None
+    yield "study.provenance()", outputs_of(provenance(sources.sizes))
 
 
-class _Cells:
-    """The cells so far."""
-
-    def __init__(self) -> None:
-        self.cells: list[Any] = []
-
-    def prose(self, text: str) -> None:
-        from nbformat.v4 import new_markdown_cell
-
-        self.cells.append(new_markdown_cell(text, id=f"prose-{len(self.cells)}"))
-
-    def code(self, source: str, outputs: list[Output]) -> None:
-        from nbformat.v4 import new_code_cell
-
-        count = len(self.cells)
-        made = new_code_cell(source, outputs=cell_outputs(outputs), id=f"code-{count}")
-        made.execution_count = count
-        self.cells.append(made)
-
-
-def _panels(made: _Cells, title: str, section: str, sources: Sources, prefix: str) -> None:
+def _panels(title: str, section: str, sources: Sources, prefix: str) -> Iterator[_Cell]:
     """The shared panels of a section, those without anything to show in a sentence."""
     names = [name for name, kind in PANELS.items() if kind.section == section]
     names += [COVERAGE] if section == SECTIONS[0] else []
@@ -92,8 +84,8 @@ def _panels(made: _Cells, title: str, section: str, sources: Sources, prefix: st
     shown = {name: one for name, one in blocks.items() if not one.is_empty}
     if not shown:
         return
-    made.prose(f"## {title}")
+    yield f"## {title}", None
     if empty := [one.title for one in blocks.values() if one.is_empty]:
-        made.prose(f"Not recorded in these runs: {', '.join(empty)}.")
+        yield f"Not recorded in these runs: {', '.join(empty)}.", None
     call = f"study.show({', '.join(map(repr, shown))})"
-    made.code(call, outputs_of(*shown.values(), prefix=prefix))
+    yield call, outputs_of(*shown.values(), prefix=prefix)

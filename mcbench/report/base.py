@@ -61,16 +61,6 @@ _LAYOUT: dict[str, Any] = {
 }
 
 
-STACKED: dict[str, Any] = {
-    "barmode": "stack",
-    "hovermode": "y unified",
-    "bargap": 0.45,
-    "xaxis": {"showgrid": True},
-    "yaxis": {"showgrid": False, "autorange": "reversed"},
-}
-"""The layout of stacked lying bars, the first on top."""
-
-
 @dataclass
 class Figure:
     """A figure as plotly's JSON: a list of traces and a layout, plain dictionaries.
@@ -114,25 +104,6 @@ class Figure:
             **more,
         )
 
-    def bars(
-        self,
-        name: str,
-        labels: Any,
-        values: Any,
-        color: Any,
-        hover: str,
-        lying: bool = False,
-        **more: Any,
-    ) -> None:
-        """Add a bar for each label; ``hover`` is the text at it, in which ``%{y}`` is the value,
-        ``%{x}`` where bars lie.
-        """
-        ends = {"x": labels, "y": values}
-        if lying:
-            ends = {"x": values, "y": labels, "orientation": "h"}
-        look = {"marker": {"color": color}, "hovertemplate": hover}
-        self.add("bar", name=name, **ends, **look, **more)
-
     def update(self, **layout: Any) -> Figure:
         """Change the layout; nested dictionaries are merged. Returns the figure."""
         _merge(self.layout, layout)
@@ -143,28 +114,10 @@ class Figure:
         text = self.layout.get(axis, {}).get("title", {}).get("text")
         return (text or "").replace(BREAK, " ")
 
-    @property
-    def over_steps(self) -> bool:
-        """Whether its x axis is the training."""
-        return self.axis_title("xaxis") == STEPS
-
-    def rule(self, axis: str, value: float, label: str = "") -> None:
-        """A dotted line across the figure at a value of the ``x`` or ``y`` axis."""
-        other = "y" if axis == "x" else "x"
-        self.add_shape(
-            type="line",
-            line={"color": NEUTRAL_TEXT, "width": 1.2, "dash": "dot"},
-            **{f"{axis}0": value, f"{axis}1": value, f"{other}ref": f"{other} domain"},
-            **{f"{other}0": 0, f"{other}1": 1},
-            label={
-                "text": label,
-                "font": {"size": 11},
-                "textangle": 0,
-                "textposition": "end" if axis == "x" else "start",
-                "xanchor": "left",
-                "yanchor": "top" if axis == "x" else "bottom",
-            },
-        )
+    def rule(self, value: float) -> None:
+        """A dotted line across the figure at a value of the y axis."""
+        line = {"color": NEUTRAL_TEXT, "width": 1.2, "dash": "dot"}
+        self.add_shape(type="line", line=line, xref="x domain", x0=0, x1=1, y0=value, y1=value)
 
     def add_shape(self, **shape: Any) -> None:
         """Add a line or an area that is no data."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,10 @@ from mcbench.claims.round_2 import NOT_TESTABLE
 from mcbench.claims.rules import ALPHA, INCONCLUSIVE, MOST_SEEDS
 from mcbench.experiments.experiments import EXPERIMENTS, REGISTERED
 from mcbench.experiments.study import Study, results_of, studies
+from mcbench.files import rows_beside
 from mcbench.report.ends import interval, signed
 from mcbench.report.page import Block, Facts, Link, Section, Table, Track, Verdict
+from mcbench.report.paper import OTHERS
 from mcbench.report.rendering import on_track
 from mcbench.report.style import spoken
 from mcbench.runs.store import RunRecord
@@ -76,11 +79,6 @@ def ours(results: Results) -> dict[str, Result]:
     return {name: one for name, one in results.items() if not CLAIMS[name].directed}
 
 
-def on_features(features: int, elsewhere: str) -> str:
-    """On which features a state holds, given the other one that it has elsewhere; empty without."""
-    return f"on these {features} features; on others {elsewhere}" if elsewhere else ""
-
-
 def features_sentence(results: Results) -> str:
     """What “on these features” means; empty where no state of any part or claim would change."""
     moved = [
@@ -89,9 +87,10 @@ def features_sentence(results: Results) -> str:
     return f" {FEATURES.format(count=max(moved))}" if moved else ""
 
 
-def rests_on(basis: str, features: str) -> str:
-    """What a result rests on: its seeds, and its features where others would change it."""
-    return "; ".join(filter(None, [basis, features])) or "–"
+def rests_on(basis: str, features: int, elsewhere: str) -> str:
+    """What a result rests on: its seeds, and its features where it has another state on others."""
+    on_these = f"on these {features} features; on others {elsewhere}" if elsewhere else ""
+    return "; ".join(filter(None, [basis, on_these])) or "–"
 
 
 def place_of(claim: Claim) -> str:
@@ -100,14 +99,19 @@ def place_of(claim: Claim) -> str:
     return f"{EXPERIMENTS[claim.experiment].notebook}.html#{part}"
 
 
-def numbers(value: float, low: float, high: float, unit: str) -> dict[str, str]:
-    """An effect and its interval as texts; decimals follow the unit."""
-    digits = digits_of(unit)
-    effect = signed(value, digits)
+def numbers(part: Part) -> dict[str, str]:
+    """A part's effect and its interval as texts; decimals follow the unit."""
+    found, digits = part.estimate, digits_of(part.unit)
+    effect = signed(found.value, digits)
     return {
-        "Effect": effect if effect == "–" else f"{effect} {unit}".strip(),
-        "95 % interval": interval(low, high, digits),
+        "Effect": effect if effect == "–" else f"{effect} {part.unit}".strip(),
+        "95 % interval": interval(found.low, found.high, digits),
     }
+
+
+def in_brackets(part: Part) -> str:
+    """``+1.0 points [+0.2 to +1.8]``."""
+    return "{} [{}]".format(*numbers(part).values())
 
 
 def result_table(results: Results, beside: bool = False) -> pd.DataFrame:
@@ -120,8 +124,7 @@ def result_table(results: Results, beside: bool = False) -> pd.DataFrame:
     for name, one in results.items():
         for part in one.parts:
             if part.beside == beside:
-                found = part.estimate
-                shown = numbers(found.value, found.low, found.high, part.unit)
+                shown = numbers(part)
                 shown["95 % interval"] += _elsewhere(one, part)
                 rows.append({"Claim": name, "State": part.state, "What": spoken(part.name), **shown,
                              "Margin": "–" if part.margin is None else f"±{part.margin:g}",
@@ -164,9 +167,7 @@ def state_table(results: Results) -> pd.DataFrame:
                 "State": one.state,
                 "Seeds": str(one.n_seeds or "–"),
                 "p, corrected": "–" if one.p >= 1 else f"{one.p:.3f}",
-                "Rests on": rests_on(
-                    BASES.get(one.basis, one.basis), on_features(one.features, one.elsewhere)
-                ),
+                "Rests on": rests_on(BASES.get(one.basis, one.basis), one.features, one.elsewhere),
                 "Why there is no decision": _why(name, one) or "–",
             }
             for name, one in results.items()
@@ -194,13 +195,11 @@ def verdicts(results: Results, index: bool = False) -> list[Verdict]:
     for name, one in papers(results).items():
         if asked_again(one, results):
             continue
-        found, margin = one.decisive.estimate, MARGINS[one.unit].value
-        low, high = (edge / margin for edge in one.interval)
+        margin = MARGINS[one.unit].value
+        size, low, high = (value / margin for value in (one.effect, *one.interval))
         known = not np.isnan(low)
-        size = found.value / margin
         side = "none" if not known else "for" if low > 0 else "against" if high < 0 else "both"
-        shown = numbers(found.value, *one.interval, one.unit)
-        text = f"{shown['Effect']} [{shown['95 % interval']}]" if known else spoken(one.reason)
+        text = in_brackets(one.decisive) if known else spoken(one.reason)
         text += f" on these {one.features} features" if known and one.elsewhere else ""
         text += f"; {why}" if known and (why := _why(name, one)) else ""
         text += "".join(
@@ -307,26 +306,24 @@ def summary_tables(results: Results) -> dict[str, pd.DataFrame]:
                     "Claim": one.claim.claim,
                     "State": one.state,
                     "Parts": one.part_states or "–",
-                    **numbers(one.effect, *one.interval, one.unit),
+                    **numbers(one.decisive),
                     "Seeds": seeds,
-                    "Rests on": rests_on(one.basis, on_features(one.features, one.elsewhere)),
+                    "Rests on": rests_on(one.basis, one.features, one.elsewhere),
                     "Why there is no decision": _why(one.claim.id, one),
                 }
             )
             continue
         for part in one.parts or [one.decisive]:
-            found, there = part.estimate, one.moved(part)
+            there = one.moved(part)
             rows["ours"].append(
                 {
                     "Id": link,
                     "Question": one.claim.claim,
                     "What": spoken(part.name or one.note),
                     "State": part.state,
-                    **numbers(found.value, found.low, found.high, part.unit),
+                    **numbers(part),
                     "Seeds": seeds,
-                    "Rests on": rests_on(
-                        one.basis, on_features(one.features, there.state if there else "")
-                    ),
+                    "Rests on": rests_on(one.basis, one.features, there.state if there else ""),
                 }
             )
     return {whose: pd.DataFrame(found) for whose, found in rows.items()}
@@ -396,4 +393,59 @@ def summary_section(results: Results) -> Section:
             Table(tables["rival"], fold=told),
             Table(tables["ours"], fold="Beyond the paper (ours)"),
         ],
+    )
+
+
+# Other systems: what each adds, and what it showed on its nano task -------------------------------
+
+
+@dataclass(frozen=True)
+class System:
+    """A published system: what it adds, the claims that say so here, and its source where
+    :data:`mcbench.report.paper.OTHERS` has none.
+    """
+
+    name: str
+    adds: str
+    claims: Sequence[str]
+    source: str = ""
+
+    @property
+    def where(self) -> Link | str:
+        """Its source, as a link where it has an address."""
+        url = OTHERS.get(self.name)
+        return Link(url.removeprefix("https://"), url) if url else self.source
+
+
+SYSTEMS = [System(**row) for row in rows_beside(__file__, "systems.toml")["system"]]
+
+
+def landscape_section(results: Results) -> Section:
+    """A row for every system and claim, with the state that the committed runs give it."""
+    rows = []
+    for system in SYSTEMS:
+        for name in system.claims:
+            claim = CLAIMS[name]
+            found = results.get(name)
+            told = {"State": found.state if found else "not run"}
+            if found and found.parts:
+                told |= numbers(found.decisive)
+            rows.append(
+                {
+                    "System": system.name,
+                    "Source": system.where,
+                    "Adds": system.adds,
+                    "Claim": Link(f"{name}: {claim.claim}", place_of(claim)),
+                    **told,
+                    "Seeds": str(found.n_seeds) if found else "–",
+                    "Differs from the original": claim.differs,
+                    "How the original is known": claim.original,
+                }
+            )
+    return Section(
+        "landscape",
+        "The landscape",
+        "Other systems' tasks and rewards, each on a small task of the same generator, beside a "
+        "control that could beat it.",
+        [Table(pd.DataFrame(rows), fold="Every system, its claims and what became of them")],
     )

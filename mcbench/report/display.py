@@ -41,10 +41,11 @@ class Output:
 
 
 def head_output(head: Head) -> Output:
-    """The first screen, with the styles that it needs in a notebook."""
+    """The first screen, with the styles that it needs in a notebook, in JupyterLab's colours."""
     html = str(macro("head")(head))
+    style = f"<style>.mcb {{ {asset('notebook.css')}{asset('blocks.css')} }}</style>"
     about = {"head": html, "summary": head.summary or head.finding, "settings": dict(head.settings)}
-    return Output({"text/html": f"{notebook_style()}{html}", "text/plain": head.finding}, about)
+    return Output({"text/html": style + html, "text/plain": head.finding}, about)
 
 
 def outputs_of(*shown: Shown, prefix: str = "", fold: str = "") -> list[Output]:
@@ -141,11 +142,6 @@ def show(*shown: Shown, prefix: str = "", fold: str = "") -> None:
             print(one.data["text/plain"])
         else:
             display(one.data, metadata={KEY: one.about}, raw=True)
-
-
-def notebook_style() -> str:
-    """The styles of blocks, in the colours of JupyterLab's theme."""
-    return f"<style>.mcb {{ {asset('notebook.css')}{asset('blocks.css')} }}</style>"
 
 
 def cell_outputs(outputs: Sequence[Output]) -> list[Any]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from mcbench.report.base import (
     ROLES,
+    STEPS,
     Figure,
     new_figure,
     role_of,
@@ -37,22 +38,22 @@ def figure_spec(figure: Figure) -> dict[str, Any]:
     Without title and legend, which the page has in its own text.
     """
     layout = {key: value for key, value in figure.layout.items() if key not in _DROPPED}
-    above = max(
-        [shape.get("y1", 0) for shape in layout.get("shapes", ()) if _is_strip(shape)] + [0]
-    )
+    shapes = layout.get("shapes", ())
+    strips = [one for one in shapes if str(one.get("name", "")).startswith("stage:")]
+    above = max((one.get("y1", 0) for one in strips), default=0)
     layout["margin"] = {"l": 54, "r": 12, "t": 14 + above, "b": 44}
     layout["showlegend"] = False
-    points = _points(figure)
     return {
-        "data": [_trace(trace, points) for trace in figure.data],
+        "data": [_trace(trace) for trace in thinned(figure).data],
         "layout": encoded(layout),
-        "linked": figure.over_steps,
+        "linked": figure.axis_title("xaxis") == STEPS,
     }
 
 
 def thinned(figure: Figure) -> Figure:
     """The same with few enough points in the curves of single seeds."""
-    points, data = _points(figure), []
+    lines = sum(len(seeds_of(one)[1]) for one in figure.data if role_of(one) == "seeds")
+    points, data = max(LEAST, min(POINTS, VALUES // max(1, lines))), []
     for trace in figure.data:
         if role_of(trace) == "seeds":
             x, runs = _thinned(*seeds_of(trace), points)
@@ -61,23 +62,14 @@ def thinned(figure: Figure) -> Figure:
     return Figure(data, {**figure.layout})
 
 
-def _points(figure: Figure) -> int:
-    runs = sum(len(seeds_of(one)[1]) for one in figure.data if role_of(one) == "seeds")
-    return max(LEAST, min(POINTS, VALUES // max(1, runs)))
-
-
-def _is_strip(shape: dict[str, Any]) -> bool:
-    return str(shape.get("name", "")).startswith("stage:")
-
-
-def _trace(trace: dict[str, Any], points: int) -> dict[str, Any]:
+def _trace(trace: dict[str, Any]) -> dict[str, Any]:
     role = role_of(trace)
     if role not in ROLES:
         return encoded(trace)
     rest = encoded({key: value for key, value in trace.items() if key not in ("x", "y")})
     if role != "seeds":
         return rest
-    x, values = _thinned(*seeds_of(trace), points)
+    x, values = seeds_of(trace)
     t = t_quantile(len(values)) if len(values) >= MIN_SEEDS_FOR_BAND else None
     return {**rest, "curve": {"x": _numbers(x), "runs": _numbers(values), "t": rounded(t)}}
 

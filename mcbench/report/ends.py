@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from mcbench.claims.statistics import Estimate, estimate, last_window
 from mcbench.grpo.recipes import RECIPES
@@ -108,18 +109,15 @@ def chart(arms: Arms, length: int) -> Ends | None:
     found, styles = ends(arms, length), arm_styles(arms)
     if not found:
         return None
-    by_seed: dict[int, list[float]] = {}
+    starts = pd.DataFrame({arm: end.base for arm, end in found.items()})  # a row a seed
     one_model = len({record.config.model for arm in found for record in arms[arm]}) == 1
-    for end in found.values() if one_model else ():
-        for seed, value in end.base.items():
-            by_seed.setdefault(seed, []).append(value)
-    if any(np.ptp(values) > SAME for values in by_seed.values()):
-        by_seed = {}
-    base = float(np.mean([np.mean(values) for values in by_seed.values()])) if by_seed else None
+    alike = (starts.max(axis=1) - starts.min(axis=1) <= SAME).all()
+    base = float(starts.mean(axis=1).mean()) if one_model and alike and len(starts) else None
     means = {arm: estimate(np.array(list(end.last.values()))) for arm, end in found.items()}
+    sure = {arm: (one.low, one.high) for arm, one in means.items()
+            if one.seeds >= MIN_SEEDS_FOR_BAND and not np.isnan(one.low)}  # fmt: skip
     shown = [x for end in found.values() for x in end.last.values()]
-    full = [means[arm] for arm, end in found.items() if len(end.last) >= MIN_SEEDS_FOR_BAND]
-    shown += [x for m in full for x in (m.low, m.high) if not np.isnan(x)]
+    shown += [x for bounds in sure.values() for x in bounds]
     shown += [] if base is None else [base]
     low, high = max(0.0, 5 * np.floor(min(shown) / 5)), min(100.0, 5 * np.ceil(max(shown) / 5))
 
@@ -128,19 +126,17 @@ def chart(arms: Arms, length: int) -> Ends | None:
 
     rows = []
     for arm in sorted(styles, key=lambda arm: -found[arm].mean if arm in found else np.inf):
-        note = unfinished(arms[arm])
+        note, changed = unfinished(arms[arm]), settings_of(arms[arm])
         if arm not in found:
-            rows.append(End(styles[arm], "–", note, settings=settings_of(arms[arm])))
+            rows.append(End(styles[arm], "–", note, settings=changed))
             continue
         mean, one = means[arm], found[arm]
-        sure = len(one.last) >= MIN_SEEDS_FOR_BAND and not np.isnan(mean.low)
-        low_end, high_end = (at(x) if sure else None for x in (mean.low, mean.high))
+        low_end, high_end = map(at, sure[arm]) if arm in sure else (None, None)
         track = Track(at(mean.value), low_end, high_end, tuple(map(at, one.last.values())))
         change = "" if one.gain is None else f"{signed(one.gain)} points, "
         under = f"{change}peak {one.peak:.1f} %" + (f"; left out: {note}" if note else "")
-        told = settings_of(arms[arm])
-        rows.append(End(styles[arm], f"{mean.value:.1f} %", under, track, told))
-    told = "" if base is None else f"not trained {base:.1f} % ({plural(len(by_seed), 'seed')})"
+        rows.append(End(styles[arm], f"{mean.value:.1f} %", under, track, changed))
+    told = "" if base is None else f"not trained {base:.1f} % ({plural(len(starts), 'seed')})"
     return Ends(
         f"Held-out {measure(arms)} with up to {length} tokens, over the last quarter of the steps",
         rows,
@@ -162,73 +158,68 @@ def finding(arms: Arms, length: int, ours: Arms | None = None, proposed: str = "
     ``proposed``, ends; then the highest of ``ours``, where it is above all of them. Empty where
     nothing was evaluated.
     """
-    told = _finding(arms, length)
     found, own = ends(arms, length), ends(ours or {}, length)
-    told += _proposed(arms, found, proposed)
-    if not told or not own:
+    if not found:
+        return ""
+    told = _finding(found, measure(arms)) + _proposed(found, proposed)
+    if not own:
         return told
     best, first = (max(one, key=lambda arm: one[arm].mean) for one in (own, found))
     gap = paired(own[best].last, found[first].last)
     if own[best].mean <= found[first].mean or gap is None:
         return told
-    names = {
-        arm: _in_a_sentence(arm, style.label) for arm, style in arm_styles([best, first]).items()
-    }
-    against = f"{_gap(gap)} against {names[first]}"
-    mine = f"Ours: {names[best]} ends at {own[best].mean:.1f} %, {against}."
+    against = f"{_gap(gap)} against {_named(first)}"
+    mine = f"Ours: {_named(best)} ends at {own[best].mean:.1f} %, {against}."
     return f"Of the paper's arms {told} {mine}"
 
 
-def _proposed(arms: Arms, found: Mapping[str, Reached], proposed: str) -> str:
+def _proposed(found: Mapping[str, Reached], proposed: str) -> str:
     """Where the arm that stands for the paper's proposal ends, against the highest, unless the
     sentence before has that; empty where it is the highest.
     """
-    best = max(found, key=lambda arm: found[arm].mean, default=proposed)
-    reference = OURS if OURS in found else next(iter(found), "")
+    best, reference = max(found, key=lambda arm: found[arm].mean), _reference(found)
     if proposed not in found or proposed in (best, reference):  # the sentence before has it
         return ""
-    names = {arm: _in_a_sentence(arm, style.label) for arm, style in arm_styles(arms).items()}
     gap = paired(found[proposed].last, found[best].last)
     new = gap is not None and not (best == reference and _apart(gap))
-    against = f": {_gap(gap)} against {names[best]}" if gap and new else ""
+    against = f": {_gap(gap)} against {_named(best)}" if gap and new else ""
     end = f"{found[proposed].mean:.1f} %{against}"
-    return f" {names[proposed]}, which stands for the paper's proposal, ends at {end}."
+    return f" {_named(proposed)}, which stands for the paper's proposal, ends at {end}."
 
 
-def _finding(arms: Arms, length: int) -> str:
-    found = ends(arms, length)
-    names = {arm: _in_a_sentence(arm, style.label) for arm, style in arm_styles(arms).items()}
-    if not found:
-        return ""
-    best = max(found, key=lambda arm: found[arm].mean)
+def _reference(found: Mapping[str, Reached]) -> str:
+    """The arm that the others are compared with."""
+    return OURS if OURS in found else next(iter(found))
+
+
+def _finding(found: Mapping[str, Reached], measured: str) -> str:
+    best, ours = max(found, key=lambda arm: found[arm].mean), _reference(found)
     if len(found) > 1 and len({round(one.mean, 1) for one in found.values()}) == 1:
-        return f"No arm is ahead: all end at {found[best].mean:.1f} % {measure(arms)}."
+        return f"No arm is ahead: all end at {found[best].mean:.1f} % {measured}."
     first = " highest, at" if len(found) > 1 else " at"
-    told = f"{names[best]} ends{first} {found[best].mean:.1f} % {measure(arms)}"
-    ours = OURS if OURS in found else next(iter(found))
+    told = f"{_named(best)} ends{first} {found[best].mean:.1f} % {measured}"
     gaps = {arm: paired(found[arm].last, found[ours].last) for arm in found if arm != ours}
     known = {arm: gap for arm, gap in gaps.items() if gap is not None}
     if best in known:
-        told += f": {_gap(known[best])} against {names[ours]}"
+        told += f": {_gap(known[best])} against {_named(ours)}"
     # Interval of the difference over seeds; an arm that trained exactly as ours has none.
     clear = [arm for arm, gap in known.items() if _apart(gap)]
     if known and not clear and known.keys() == {best}:
         told += ", not clearly apart"
     elif known and not clear:
         which = "no arm is" if len(known) > 1 else "the other arm is not"
-        told += f"; {which} clearly apart from {'it' if best == ours else names[ours]}"
+        told += f"; {which} clearly apart from {'it' if best == ours else _named(ours)}"
     told += "."
     if best in known and (gains := paired(found[best].gains, found[ours].gains)):
         otherwise = abs(gains.value - known[best].value) > SAME
         told += f" They begin apart: its gain differs by {_gap(gains)}." if otherwise else ""
     above = [arm for arm in clear if arm != best and known[arm].value > 0]
     below = [arm for arm in clear if arm != best and known[arm].value < 0]
-    sides = {f"above {names[ours]}{' too' if best in clear else ''}": above}
-    sides[f"below {'it' if above else names[ours]}"] = below
-    apart = "; ".join(f"{side}: {_listed(names, known, of)}" for side, of in sides.items() if of)
-    few = known and min(gap.seeds for gap in known.values()) < FULL_SEEDS
+    sides = {f"above {_named(ours)}{' too' if best in clear else ''}": above}
+    sides[f"below {'it' if above else _named(ours)}"] = below
+    apart = "; ".join(f"{side}: {_listed(known, of)}" for side, of in sides.items() if of)
     told += f" By these seeds {apart}." if apart else ""
-    if few:
+    if known and min(gap.seeds for gap in known.values()) < FULL_SEEDS:
         told += f" With fewer than {FULL_SEEDS} seeds in an arm this is exploratory."
     return told
 
@@ -238,15 +229,16 @@ def _apart(gap: Estimate) -> bool:
     return bool(gap.low > 0 or gap.high < 0)
 
 
-def _in_a_sentence(arm: str, label: str) -> str:
+def _named(arm: str) -> str:
     """A recipe's name as it is, any other label quoted: it may be words of a sentence."""
+    label = arm_styles([arm])[arm].label
     return label if arm in RECIPES else f"“{label}”"
 
 
-def _listed(names: Mapping[str, str], gaps: Mapping[str, Estimate], arms: list[str]) -> str:
+def _listed(gaps: Mapping[str, Estimate], arms: list[str]) -> str:
     """Arms by the size of their gaps; of many the first and the last."""
     arms = sorted(arms, key=lambda arm: abs(gaps[arm].value))
-    by = [f"{names[arm]} by {_gap(gaps[arm])}" for arm in arms]
+    by = [f"{_named(arm)} by {_gap(gaps[arm])}" for arm in arms]
     return f"{len(by)} arms, from {by[0]} to {by[-1]}" if len(by) > 2 else ", ".join(by)
 
 

@@ -13,7 +13,8 @@ import base64
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -58,7 +59,7 @@ def page_of(notebook: Any, name: str = "", source: str = "", reason: str = "") -
             f"no cell of {name or 'this notebook'} was executed: run it first (mcbench run, "
             "papermill or JupyterLab), and save it"
         )
-    return _Reader(notebook).page(name, source, reason or stopped(notebook))
+    return _Reader(notebook).read(name, source, reason or stopped(notebook))
 
 
 def stopped(notebook: Any) -> str:
@@ -84,18 +85,12 @@ class _Reader:
 
     def __init__(self, notebook: Any) -> None:
         self.notebook = notebook
-        self.title = self.finding = self.summary = ""
-        self.heads: list[str] = []
+        self.page = Page("", "executed notebook", arms=_arms(notebook))
         self.opening: list[str] = []
-        self.chapters: list[Chapter] = []
         self.aside: list[str] = []
-        self.figures: dict[str, dict[str, Any]] = {}
-        self.samples: dict[str, Any] = {}
-        self.settings: dict[str, str] = {}
         self.ids: set[str] = set()
-        self.arms = _arms(notebook)
 
-    def page(self, name: str, source: str, reason: str) -> Page:
+    def read(self, name: str, source: str, reason: str) -> Page:
         number = 0
         for cell in self.notebook.cells:
             tags = set(cell.metadata.get("tags", ()))
@@ -107,25 +102,18 @@ class _Reader:
                     self._errors(cell)
                     continue
                 self._code(cell, number, bool(tags & ASIDE))
-        command, own = _again(self.notebook), "".join(self.aside)
+        page, command, own = self.page, _again(self.notebook), "".join(self.aside)
         end = [Part(str(macro("printed")(command)), "The command", True)] if command else []
         end += [Part(own, "The notebook's own cells: parameters, watching", True)] if own else []
         if end:
-            self.chapters.append(Chapter(self._id("again"), "Make this page again", end))
-        heads = [*([str(macro("note")(f"Not finished. {reason}"))] if reason else []), *self.heads]
-        return Page(
-            title=self.title or name,
-            kicker=STOPPED if reason else "executed notebook",
-            finding=self.finding,
-            summary=self.summary or self.finding,
-            heads=[*heads, *self.opening],
-            chapters=self.chapters,
-            figures=self.figures,
-            samples=self.samples,
-            arms=self.arms,
-            settings=self.settings,
-            notebook=source,
-        )
+            page.chapters.append(Chapter(self._id("again"), "Make this page again", end))
+        if reason:
+            page.kicker = STOPPED
+            page.heads.insert(0, str(macro("note")(f"Not finished. {reason}")))
+        page.heads += self.opening
+        page.title, page.summary = page.title or name, page.summary or page.finding
+        page.notebook = source
+        return page
 
     # Prose ---------------------------------------------------------------------------------------
 
@@ -145,9 +133,9 @@ class _Reader:
                 self._put(tokens[start:place])
                 title, start = tokens[place + 1].content, place + 3
                 if token.tag == "h2":
-                    self.chapters.append(Chapter(self._id(slug(title)), title))
-                elif not self.title:
-                    self.title = title
+                    self.page.chapters.append(Chapter(self._id(slug(title)), title))
+                elif not self.page.title:
+                    self.page.title = title
         self._put(tokens[start:])
 
     def _put(self, tokens: Sequence[Any]) -> None:
@@ -156,16 +144,16 @@ class _Reader:
             if token.type == "heading_open":
                 title = tokens[place + 1].content
                 token.attrSet("id", self._id(slug(title)))
-                if self.chapters:
-                    self.chapters[-1].contents.append((str(token.attrGet("id")), title))
+                if self.page.chapters:
+                    self.page.chapters[-1].contents.append((str(token.attrGet("id")), title))
         if html := _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}):
             self._add(Part(html))
 
     def _add(self, part: Part) -> None:
-        if not self.chapters:
+        if not self.page.chapters:
             self.opening.append(part.html)
             return
-        self.chapters[-1].parts.append(part)
+        self.page.chapters[-1].parts.append(part)
 
     def _id(self, wanted: str) -> str:
         """An id that nothing else on the page has."""
@@ -178,19 +166,17 @@ class _Reader:
     # Code and outputs ----------------------------------------------------------------------------
 
     def _code(self, cell: Any, number: int, aside: bool) -> None:
-        about = [out.get("metadata", {}).get(KEY, {}) for out in cell.outputs]
-        self.summary = self.summary or "".join(one.get("summary", "") for one in about)
-        heads = [one["head"] for one in about if "head" in one]
-        self.heads += heads
-        for one in about:
-            self.settings |= one.get("settings", {})
-        found = [_text(out.data["text/plain"]) for out, one in zip(cell.outputs, about, strict=True)
-                 if "head" in one]  # fmt: skip
-        self.finding = self.finding or " ".join(found)
+        heads = [out for out in cell.outputs if "head" in _about(out)]
+        for about in map(_about, heads):
+            self.page.heads.append(about["head"])
+            self.page.settings |= about.get("settings", {})
+            self.page.summary = self.page.summary or about.get("summary", "")
+        told = " ".join(_text(out.data["text/plain"]) for out in heads)
+        self.page.finding = self.page.finding or told
         printed = _printed(cell.outputs)
-        hidden = bool(heads) or any("own" in one or "id" in one for one in about)
-        told = {"title": f"Code [{number}]", "source": plain(cell.source)}
-        code = str(macro("code")({**told, "printed": printed if hidden or aside else ""}))
+        hidden = any(_about(out).keys() & {"head", "own", "id"} for out in cell.outputs)
+        source = {"title": f"Code [{number}]", "source": plain(cell.source)}
+        code = str(macro("code")({**source, "printed": printed if hidden or aside else ""}))
         if aside:
             self.aside.append(code)
             self._errors(cell)
@@ -198,7 +184,7 @@ class _Reader:
         if not hidden and printed:
             self._add(Part(str(macro("printed")(printed)), shows=True))
         shown = [out for out in cell.outputs if out.output_type in _SHOWN]
-        for fold, group in _by_fold(shown):
+        for fold, group in groupby(shown, lambda out: _about(out).get("fold", "")):
             if html := "".join(self._group(group, number)):
                 self._add(Part(html, fold, shows=True))
         self._errors(cell)
@@ -212,22 +198,17 @@ class _Reader:
                 html = str(macro("stopped")({**error, "traceback": lines}))
                 self._add(Part(html, shows=True))
 
-    def _group(self, outputs: Sequence[Any], number: int) -> Iterator[str]:
+    def _group(self, outputs: Iterable[Any], number: int) -> Iterator[str]:
         """The outputs under one fold as HTML; figures that follow each other stand in a grid."""
-        grid: list[str] = []
-        for out in outputs:
-            if PLOTLY in out.data:
-                grid.append(self._figure(out, number))
-                continue
-            if grid:
-                yield _grid(grid)
-                grid = []
-            yield self._html(out)
-        if grid:
-            yield _grid(grid)
+        for drawn, group in groupby(outputs, lambda out: PLOTLY in out.data):
+            if drawn:
+                figures = "".join(self._figure(out, number) for out in group)
+                yield f'<div class="grid">{figures}</div>'
+            else:
+                yield from map(self._html, group)
 
     def _figure(self, out: Any, number: int) -> str:
-        about = out.get("metadata", {}).get(KEY, {})
+        about = _about(out)
         figure = figure_of(out.data[PLOTLY])
         title = figure.layout.get("title") or {}
         caption = about.get("caption") or (title.get("text") if isinstance(title, dict) else title)
@@ -236,16 +217,16 @@ class _Reader:
         height = about.get("height") or (tall if "id" not in about and tall > 320 else None)
         plot = Plot(found, str(caption or f"Figure of cell [{number}]"), figure, height,
                     about.get("arm"))  # fmt: skip
-        self.figures[found] = figure_spec(figure)
-        return str(macro("figure")(plot, self.arms, about.get("title", "")))
+        self.page.figures[found] = figure_spec(figure)
+        return str(macro("figure")(plot, self.page.arms, about.get("title", "")))
 
     def _html(self, out: Any) -> str:
-        about, data = out.get("metadata", {}).get(KEY, {}), out.data
+        about, data = _about(out), out.data
         if "head" in about or "live" in about or WIDGET in data:
             return ""
         if SAMPLES in data:
             found = self._id(about["samples"])
-            self.samples[found] = data[SAMPLES]
+            self.page.samples[found] = data[SAMPLES]
             return str(macro("browser")({"id": found, "prose": _text(data["text/html"])}))
         if "text/html" in data:
             if "top" in about:
@@ -265,31 +246,17 @@ class _Reader:
 
     def _top(self, title: str, prose: str, anchor: str) -> str:
         """A heading, unless it is that of the chapter, and prose."""
-        if not title or (self.chapters and title == self.chapters[-1].title):
+        if not title or (self.page.chapters and title == self.page.chapters[-1].title):
             return str(macro("panel_top")("", prose))
         found = self._id(anchor or slug(title))
-        if self.chapters:
-            self.chapters[-1].contents.append((found, title))
+        if self.page.chapters:
+            self.page.chapters[-1].contents.append((found, title))
         return str(macro("panel_top")(title, prose, found))
 
 
-def _grid(figures: Sequence[str]) -> str:
-    return f'<div class="grid">{"".join(figures)}</div>'
-
-
-def _by_fold(outputs: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
-    """Outputs that follow each other under one fold."""
-    group: list[Any] = []
-    last = ""
-    for out in outputs:
-        fold = out.get("metadata", {}).get(KEY, {}).get("fold", "")
-        if group and fold != last:
-            yield last, group
-            group = []
-        group.append(out)
-        last = fold
-    if group:
-        yield last, group
+def _about(out: Any) -> dict[str, Any]:
+    """What :mod:`mcbench.report.display` says of an output."""
+    return dict(out.get("metadata", {}).get(KEY, {}))
 
 
 def _lower(tokens: Sequence[Any]) -> Sequence[Any]:

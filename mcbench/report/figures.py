@@ -8,13 +8,14 @@ drawn is in :mod:`mcbench.report.base`, distributions over responses in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from mcbench.errors import unknown
 from mcbench.files import rows_beside
-from mcbench.report.base import SMOOTHING, STACKED, Figure, compare, new_figure
+from mcbench.report.base import SMOOTHING, Figure, compare, new_figure
 from mcbench.report.series import (
     Arms,
     Curve,
@@ -27,7 +28,8 @@ from mcbench.report.series import (
     smooth,
     step_curves,
 )
-from mcbench.report.style import BLUE, GREEN, GREY, ORANGE, SKY, VERMILLION, ArmStyle, arm_styles
+from mcbench.report.style import COLORS, ArmStyle, arm_styles
+from mcbench.runs.distributions import PERCENTILES
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,6 @@ class Line:
 
 LINES = {name: Line(**row) for name, row in rows_beside(__file__, "lines.toml").items()}
 """By name, rows of ``lines.toml``."""
-_TOKENS = "%{y:.0f} tokens"
 
 
 def line(arms: Arms, name: str) -> Figure:
@@ -105,103 +106,58 @@ def accuracy(arms: Arms, length: int, title: str = "") -> Figure:
 # One arm each ------------------------------------------------------------------------------------
 
 
-def _mean_over_seeds(
-    records: Sequence[Record], column: str, scale: float = 1.0
-) -> tuple[np.ndarray, np.ndarray]:
-    """Steps (N,) and the mean over seeds of a logged column (N,), running mean over steps."""
-    curves = step_curves({"": records}, column, scale)
-    if not curves:
-        return np.array([]), np.array([])
-    curve = smooth(curves[0], SMOOTHING)
-    return curve.x, curve.mean
+@dataclass(frozen=True)
+class ArmFigure:
+    """A figure of one arm, a table ``each_arm`` of ``panels.toml``.
 
+    ``bands`` are percentiles logged as ``columns`` and their number: an area between the outer
+    ones, the median as a line. ``lines`` are columns times ``scale``, areas on top of each other
+    where they have a ``fill``. Each has the colour that it names, or the arm's. All are running
+    means over steps, and means over seeds. ``limited``: with a line at the maximum length, and an
+    axis from 0 to just above it.
+    """
 
-def add_spread(
-    figure: Figure, curves: Sequence[Curve], style: ArmStyle, name: str = "", alpha: float = 0.14
-) -> None:
-    """A band between two percentiles' curves (first and last) and the median between them."""
-    low, middle, high = curves
-    band = f"{name}10th–90th percentile"
-    figure.band(middle.x, low.mean, high.mean, style.fill(alpha), band)
-    figure.line(middle.x, middle.mean, f"{name}median", style, 2.2, hovertemplate=_TOKENS)
+    id: str
+    y_title: str
+    hover: str
+    scale: float = 1.0
+    bands: Sequence[Mapping[str, Any]] = ()
+    lines: Sequence[Mapping[str, Any]] = ()
+    y_axis: Mapping[str, Any] = field(default_factory=dict)
+    limited: bool = False
 
+    def draw(self, arm: str, records: Sequence[Record], limit: int | None) -> Figure:
+        """The figure; without a trace where nothing of it was logged."""
+        own = arm_styles([arm])[arm]
+        figure = new_figure(own.label, self.y_title)
 
-def length_spread(arm: str, records: Sequence[Record], limit: int | None = None) -> Figure:
-    """One arm's lengths: 10th to 90th percentile, median, and the means of right and wrong ones."""
-    style = replace(arm_styles([arm])[arm], dash="solid")
-    figure = new_figure(style.label, "Length (tokens)")
-    found = [step_curves({arm: records}, f"length/{name}") for name in ("p10", "p50", "p90")]
-    if not all(found):
-        return figure
-    add_spread(figure, [smooth(curve, SMOOTHING) for (curve,) in found], style)
-    for column, name, dash in (("correct", "right", "dash"), ("incorrect", "wrong", "dot")):
-        x, y = _mean_over_seeds(records, f"length/{column}_mean")
-        figure.line(x, y, f"mean, {name}", replace(style, dash=dash), hovertemplate=_TOKENS)
-    return with_limit(figure, limit)
+        def means(column: str, scale: float = 1.0) -> list[Curve]:
+            return [smooth(one, SMOOTHING) for one in step_curves({arm: records}, column, scale)]
 
+        def look(row: Mapping[str, Any]) -> ArmStyle:
+            color = COLORS[row["color"]] if "color" in row else own.color
+            return ArmStyle(row.get("name", ""), color, row.get("dash", "solid"))
 
-def with_limit(figure: Figure, limit: int | None) -> Figure:
-    """A dotted line at the maximum length, and an axis from 0 to just above it."""
-    if limit and figure.data:
-        figure.rule("y", limit)
-        figure.update(yaxis={"range": [0, limit * 1.06]})
-    return figure
-
-
-# The conditions of the truncation mask (Eq. 2), in percent of all responses.
-MASK_RULES = {
-    "mask/truncated": ("cut", GREY, "solid"),
-    "mask/eligible_incorrect": ("cut, wrong, not repeating", VERMILLION, "dash"),
-    "mask/eligible_non_incorrect": ("cut, not wrong, not repeating", SKY, "longdash"),
-    "mask/eligible_correct": ("cut, right, not repeating", BLUE, "dashdot"),
-    "mask/repeating": ("cut and repeating", ORANGE, "dot"),
-    "mask/share": ("masked", GREEN, "solid"),
-}
-
-
-# What the importance correction leaves of the responses, by their length.
-WEIGHTS = {
-    "correction/weight_to_25": ("up to 25 % of the limit", SKY, "solid"),
-    "correction/weight_to_50": ("up to 50 %", BLUE, "dash"),
-    "correction/weight_to_75": ("up to 75 %", ORANGE, "dashdot"),
-    "correction/weight_to_100": ("up to the limit", VERMILLION, "solid"),
-}
-
-
-def shares(
-    looks: Mapping[str, tuple[str, str, str]],
-    y_title: str,
-    arm: str,
-    records: Sequence[Record],
-) -> Figure:
-    """One arm's columns of :data:`MASK_RULES` or :data:`WEIGHTS` over training, in percent."""
-    figure = new_figure(arm_styles([arm])[arm].label, y_title)
-    for column, look in looks.items():
-        x, y = _mean_over_seeds(records, column, 100)
-        if x.size:
-            width = 2.4 if column == "mask/share" else 1.6
-            style = ArmStyle(*look)
-            figure.line(x, y, style.label, style, width, hovertemplate="%{y:.1f} %")
-    return figure.update(yaxis={"rangemode": "tozero"})
-
-
-GROUPS = (
-    ("group/all_pass", "all pass", 0.85),
-    ("group/mixed", "mixed", 0.45),
-    ("group/all_fail", "all fail", 0.14),
-)
-
-
-def group_outcomes(arm: str, records: Sequence[Record]) -> Figure:
-    """One arm's prompts by outcome of their group; only mixed groups carry a gradient."""
-    style = replace(arm_styles([arm])[arm], dash="solid")
-    figure = new_figure(style.label, "Prompts (%)")
-    for column, name, alpha in GROUPS:
-        x, y = _mean_over_seeds(records, column, 100)
-        if x.size:
-            look = {"stackgroup": "outcome", "fillcolor": style.fill(alpha)}
-            figure.line(x, y, name, style, 0.5, **look, hovertemplate="%{y:.0f} %")
-    return figure.update(yaxis={"range": [0, 100]})
+        for row in self.bands:
+            style = look(row)
+            found = [means(f"{row['columns']}{percent}") for percent in PERCENTILES]
+            if all(found):
+                (low,), (middle,), (high,) = found
+                name, fill = f"{style.label}10th–90th percentile", style.fill(row["fill"])
+                figure.band(middle.x, low.mean, high.mean, fill, name)
+                name, hover = f"{style.label}median", self.hover
+                figure.line(middle.x, middle.mean, name, style, 2.2, hovertemplate=hover)
+        for row in self.lines:
+            style = look(row)
+            looks: dict[str, Any] = {"width": row.get("width", 1.6), "hovertemplate": self.hover}
+            if "fill" in row:
+                looks |= {"stackgroup": "outcome", "fillcolor": style.fill(row["fill"])}
+            for curve in means(row["column"], self.scale):
+                figure.line(curve.x, curve.mean, style.label, style, **looks)
+        if self.limited and limit and figure.data:
+            figure.rule(limit)
+            figure.update(yaxis={"range": [0, limit * 1.06]})
+        return figure.update(yaxis=self.y_axis)
 
 
 # All together ------------------------------------------------------------------------------------
@@ -212,13 +168,24 @@ def time_split(arms: Arms) -> Figure:
     figure = new_figure("Time per update", "", x_title="Seconds per update")
     styles = arm_styles(arms)
     split = {arm: parts for arm, records in arms.items() if (parts := time_parts(records))}
-    for part, alpha in (("sampling", 0.9), ("scoring", 0.55), ("update", 0.25)):
-        if split:
-            labels = [styles[arm].label for arm in split]
-            values = [own[part] for own in split.values()]
-            colors = [styles[arm].fill(alpha) for arm in split]
-            figure.bars(part, labels, values, colors, "%{x:.2f} s", lying=True)
-    return figure.update(**STACKED, legend={"traceorder": "normal"})
+    for part, alpha in (("sampling", 0.9), ("scoring", 0.55), ("update", 0.25)) if split else ():
+        figure.add(
+            "bar",
+            name=part,
+            x=[own[part] for own in split.values()],
+            y=[styles[arm].label for arm in split],
+            orientation="h",
+            marker={"color": [styles[arm].fill(alpha) for arm in split]},
+            hovertemplate="%{x:.2f} s",
+        )
+    return figure.update(
+        barmode="stack",
+        hovermode="y unified",
+        bargap=0.45,
+        xaxis={"showgrid": True},
+        yaxis={"showgrid": False, "autorange": "reversed"},  # the first on top
+        legend={"traceorder": "normal"},
+    )
 
 
 def time_parts(records: Sequence[Record]) -> dict[str, float]:

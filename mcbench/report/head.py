@@ -92,17 +92,13 @@ def _whose(study: Study, arms: Arms) -> tuple[Arms, Arms]:
 def lead(sources: Sources) -> str:
     """On how much the first screen rests, and what is missing."""
     study = sources.study
-    told = [sources.first.lead, _counts(sources), first_round(study)]
+    told = [sources.first.lead, _counts(sources)]
+    if study.name in EXPERIMENTS and of_first_round(study.records):
+        told.append("These are runs of the first round (seeds 0 to 4), before the protocol.")
     if absent := [arm for arm in _asked(study) if arm not in ends.finished(study.arms)]:
         labels = arm_styles(drawn_as(study, arm) for arm in absent).values()
         told.append(f"Without a finished run: {', '.join(style.label for style in labels)}.")
     return " ".join(filter(None, told))
-
-
-def first_round(study: Study) -> str:
-    """Says so where all runs of an experiment are of the first round; else empty."""
-    told = "These are runs of the first round (seeds 0 to 4), before the protocol."
-    return told if study.name in EXPERIMENTS and of_first_round(study.records) else ""
 
 
 def _asked(study: Study) -> list[str]:

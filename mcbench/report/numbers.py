@@ -57,9 +57,8 @@ def figure_table(figure: Figure) -> pd.DataFrame:
 
 
 def _values(trace: Mapping[str, Any], name: str) -> list[Any]:
-    """Of a trace; none where another program's figure holds them packed."""
     values = trace.get(name)
-    return [] if values is None or isinstance(values, Mapping) else list(values)
+    return [] if values is None else list(values)
 
 
 def _unique(name: str, taken: Collection[str]) -> str:

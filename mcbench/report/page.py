@@ -215,9 +215,9 @@ class Chapter:
         return "; ".join(dict.fromkeys(shown)) if all(shown) else ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Page:
-    """A page as it was put together from an executed notebook (:mod:`mcbench.report.export`).
+    """A page as it is put together from an executed notebook (:mod:`mcbench.report.export`).
 
     Attributes:
         finding: what came out, in lines.
@@ -234,12 +234,12 @@ class Page:
     kicker: str
     finding: str = ""
     summary: str = ""
-    heads: Sequence[str] = ()
-    chapters: Sequence[Chapter] = ()
-    figures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    samples: Mapping[str, Any] = field(default_factory=dict)
+    heads: list[str] = field(default_factory=list)
+    chapters: list[Chapter] = field(default_factory=list)
+    figures: dict[str, Any] = field(default_factory=dict)
+    samples: dict[str, Any] = field(default_factory=dict)
     arms: Mapping[str, ArmStyle] = field(default_factory=dict)
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
     notebook: str = ""
 
 
@@ -341,9 +341,3 @@ def write_page(
     """Write the page, its folder too, and return the absolute path."""
     write_atomic(path, build_page(page, plotly_src, place))
     return path.resolve()
-
-
-def write_plotly(path: Path) -> Path:
-    """Write the copy of plotly's script that several pages share."""
-    write_atomic(path, plotly_script())
-    return path

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,9 @@ from mcbench.errors import unknown
 from mcbench.files import rows_beside
 from mcbench.report import figures, spread
 from mcbench.report.base import ROLES, Figure, role_of
+from mcbench.report.coverage import coverage
 from mcbench.report.page import Panel, Plot
-from mcbench.report.series import Arms, eval_lengths, measure, unfinished_runs
+from mcbench.report.series import Arms, Record, eval_lengths, measure, unfinished_runs
 from mcbench.report.style import arm_styles
 
 Draw = Callable[[Arms], list[Plot]]
@@ -53,7 +53,8 @@ def _lines(*names: str) -> Draw:
 
 def _accuracy(arms: Arms) -> list[Plot]:
     lengths, name = eval_lengths(arms), measure(arms)
-    trained = None if _in_stages(arms) else _limit(arms)
+    staged = any(record.config.length_stages for runs in arms.values() for record in runs)
+    trained = None if staged else _limit(arms)
     return [
         Plot(
             f"accuracy-{n}",
@@ -70,17 +71,11 @@ def _limit(arms: Arms) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _in_stages(arms: Arms) -> bool:
-    """Whether any run's maximum response length changes."""
-    return any(record.config.length_stages for runs in arms.values() for record in runs)
-
-
-def _each_arm(name: str, draw: Callable[..., Figure], limited: bool = False) -> Draw:
+def _each_arm(name: str, draw: Callable[[str, Sequence[Record], int | None], Figure]) -> Draw:
     def figures_of(arms: Arms) -> list[Plot]:
-        styles = arm_styles(arms)
-        extra = (_limit(arms),) if limited else ()
+        styles, limit = arm_styles(arms), _limit(arms)
         return [
-            Plot(f"{name}-{i}", styles[arm].label, draw(arm, runs, *extra), arm=arm)
+            Plot(f"{name}-{i}", styles[arm].label, draw(arm, runs, limit), arm=arm)
             for i, (arm, runs) in enumerate(arms.items())
         ]
 
@@ -100,7 +95,7 @@ def _length_against_reward(arms: Arms) -> list[Plot]:
 
 
 def _advantages(arms: Arms) -> list[Plot]:
-    each = _each_arm("advantages", spread.advantages)
+    each = _each_arm("advantages", lambda arm, runs, limit: spread.advantages(arm, runs))
     at = Plot("advantages-at", "Advantages of all arms", spread.advantage_frames(arms))
     return [*each(arms), at]
 
@@ -149,14 +144,7 @@ def _time(arms: Arms) -> list[Plot]:
 _DRAWN: Mapping[str, Draw] = {
     "accuracy": _accuracy,
     "task": _task,
-    "lengths": _each_arm("spread", figures.length_spread, limited=True),
-    "outcome": _each_arm("outcome", spread.length_by_outcome, limited=True),
     "length-reward": _length_against_reward,
-    "mask-rules": _each_arm("rules", partial(figures.shares, figures.MASK_RULES, "Responses (%)")),
-    "correction": _each_arm(
-        "correction", partial(figures.shares, figures.WEIGHTS, "Weight left (%)")
-    ),
-    "groups": _each_arm("groups", figures.group_outcomes),
     "advantages": _advantages,
     "d-of-t": _temperature,
     "time": _time,
@@ -164,7 +152,12 @@ _DRAWN: Mapping[str, Draw] = {
 """What draws the panels that are more than lines."""
 
 
-def _kind(name: str, lines: Sequence[str] = (), **row: Any) -> PanelKind:
+def _kind(
+    name: str, lines: Sequence[str] = (), each_arm: Mapping[str, Any] | None = None, **row: Any
+) -> PanelKind:
+    if each_arm is not None:
+        one = figures.ArmFigure(**each_arm)
+        return PanelKind(draw=_each_arm(one.id, one.draw), **row)
     return PanelKind(draw=_lines(*lines) if lines else _DRAWN[name], **row)
 
 
@@ -182,19 +175,24 @@ _LINE_PANELS = {
 _KINDS: Mapping[str, PanelKind] = {**_LINE_PANELS, **PANELS}
 
 
-def panel(name: str, arms: Arms, also: Iterable[str] = ()) -> Panel:
-    """One panel of :data:`PANELS`, or one of the lines of :data:`mcbench.report.figures.LINES`.
+COVERAGE = "coverage"
+
+
+def panel(name: str, arms: Arms) -> Panel:
+    """One panel of :data:`PANELS`, :data:`COVERAGE`, or one of the lines of
+    :data:`mcbench.report.figures.LINES`.
 
     Args:
         arms: arm -> runs by seed.
-        also: other panels that the caller knows, for the message.
 
     Raises:
         UserError: no such panel; the message names those there are.
     """
     wanted = name.lower().replace("_", "-").replace(" ", "-")
+    if wanted == COVERAGE:
+        return coverage(arms)
     if wanted not in _KINDS:
-        raise unknown("panel", name, [*_KINDS, *also])
+        raise unknown("panel", name, [*_KINDS, COVERAGE])
     kind = _KINDS[wanted]
     plots, flat, missing = drawn(kind, arms)
     said = [missing, left_out(plots), unfinished_runs(arms)]

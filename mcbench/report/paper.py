@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,8 @@ class Reference:
     source: str
     label: str
     measure: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
+    x: Sequence[float]
+    y: Sequence[float]
 
 
 _READ: dict[str, Any] = rows_beside(__file__, "paper.toml")
@@ -32,10 +32,7 @@ TABLE_1: Mapping[tuple[str, str], Mapping[str, list[float]]] = {
     for length, rows in lengths.items()
 }
 """By size and tested length: a row ``not_trained``, one an arm, and ``delta``."""
-CURVES = {
-    name: tuple(Reference(**{**one, "x": tuple(one["x"]), "y": tuple(one["y"])}) for one in found)
-    for name, found in _READ["curves"].items()
-}
+CURVES = {name: [Reference(**one) for one in found] for name, found in _READ["curves"].items()}
 """References over training by experiment, and ``d_of_t`` over temperature."""
 NUMBERS: Mapping[str, list[list[str]]] = _READ["numbers"]
 """What the paper reports by experiment: arm, measure, value; numbers are read by eye."""

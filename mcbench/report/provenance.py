@@ -12,7 +12,7 @@ from mcbench.grpo.recipes import RECIPES
 from mcbench.report.page import Section, Table, facts, flat
 from mcbench.report.series import Arms, Record, comparable, eval_lengths, seed_of
 from mcbench.report.style import arm_styles
-from mcbench.runs.config import SETTINGS, Config, part_of
+from mcbench.runs.config import Config, part_of
 
 _ORIGIN = {
     "versions": "versions",
@@ -69,28 +69,24 @@ def provenance(sizes: Mapping[str, Arms]) -> Section:
         for arm, style in arm_styles(arms).items():
             name = f"{style.label}, {size}" if len(sizes) > 1 else style.label
             found[name] = settings(arms[arm][0].config)
-    shared, differing = [], []
-    for name in SETTINGS:
-        values = {arm: known[name] for arm, known in found.items() if name in known}
-        if len(set(values.values())) == 1:
-            shared.append((name, next(iter(values.values()))))
-        elif values:
-            differing.append({"Setting": name, **values})
+    every = pd.DataFrame(found).rename_axis("Setting")
+    alike = every.nunique(axis=1) == 1
+    own, shared = every[~alike], every[alike].iloc[:, 0]
     meta = next(runs[0] for arms in sizes.values() for runs in arms.values()).meta
     origin = [(name, meta[key]) for name, key in _ORIGIN.items() if meta.get(key)]
     remarks = [comparable(arms, n)[1] for arms in sizes.values() for n in eval_lengths(arms)]
-    own, opened = pd.DataFrame(differing), open_choices(sizes)
     if len(found) > _MANY_ARMS:
-        own = own.set_index("Setting").T.rename_axis("Arm", axis=0).reset_index()
+        own = own.T.rename_axis("Arm")
+    own, opened = own.reset_index(), open_choices(sizes)
     return Section(
         "provenance",
         "Where this comes from",
         " ".join(filter(None, dict.fromkeys(remarks))),
         blocks=[
             _table(runs_table(sizes), "Runs"),
-            *([_table(own, "Settings in which the arms differ")] if differing else []),
+            *([] if own.empty else [_table(own, "Settings in which the arms differ")]),
             *([] if opened.empty else [Table(opened, "What the paper leaves open, chosen here")]),
-            facts(shared, fold="All other settings"),
+            facts(zip(map(str, shared.index), shared, strict=True), fold="All other settings"),
             facts(origin, "Made with"),
         ],
     )

@@ -83,7 +83,6 @@ def sample_data(arms: Arms) -> dict[str, Any] | None:
     rows = []
     styles = arm_styles(arms)
     runs = shown_runs(arms)
-    clips = {arm: clip_range(record.config) for arm, record in runs.items()}
     for arm, record in runs.items():
         lines = chosen_samples(record)
         for line, linked in zip(lines, linked_rows(lines), strict=True):
@@ -91,7 +90,7 @@ def sample_data(arms: Arms) -> dict[str, Any] | None:
             row = row_of(line, arm, line["step"])
             if line["masked"] and _leaves_loss(record.config):
                 line = {**line, "log_ratios": None}  # scored as padding: no ratio of the policy's
-            text = text_of(line, clip=clips[arm])
+            text = text_of(line, clip=clip_range(record.config))
             if "pieces" in text:
                 text["text"] = _leading_pieces(text["text"], text["pieces"]) or text["text"]
                 text["pieces"] = [pieces.setdefault(one, len(pieces)) for one in text["pieces"]]

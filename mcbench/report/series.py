@@ -23,6 +23,8 @@ from mcbench.worlds.base import PASS_AT_1
 MIN_SEEDS_FOR_BAND = 3  # with two seeds the t interval is wider than any axis
 # What has to agree, beside the length, for two evaluations to measure the same.
 EVALUATION = ("dataset", "dataset_hash", "attempts", "temperature")
+How = tuple[Any, ...]
+"""Of an evaluation, its values of :data:`EVALUATION`."""
 # Settings that say how long or on what a run trains and is measured, not what algorithm it runs.
 _SCALE = {"steps", "model", "max_completion_length"}
 _SCALE |= {name for name in SETTINGS if family_of(name) == "evaluation"}
@@ -217,16 +219,6 @@ def step_curves(arms: Arms, column: str, scale: float = 1.0) -> list[Curve]:
     return _curves(arms, values)
 
 
-def distribution_curves(arms: Arms, name: str) -> list[Curve]:
-    """Curves of one number of :mod:`mcbench.runs.distributions`, such as ``length/correct_p50``."""
-
-    def values(record: Record) -> pd.Series:
-        found = record.distributions.items()
-        return pd.Series({step: one[name] for step, one in found if name in one}, dtype=float)
-
-    return _curves(arms, values)
-
-
 # Evaluations -------------------------------------------------------------------------------------
 
 
@@ -251,10 +243,8 @@ def measure(arms: Arms) -> str:
     return found.pop() if len(found) == 1 else PASS_AT_1
 
 
-def measured_how(record: Record, length: int) -> list[tuple[Any, ...] | None]:
-    """For each of the run's evaluations at that length its values of :data:`EVALUATION`, None for
-    those at another.
-    """
+def measured_how(record: Record, length: int) -> list[How | None]:
+    """How each of the run's evaluations was measured, None of those at another length."""
     frame = record.evals
     if frame.empty:
         return []
@@ -266,72 +256,71 @@ def measured_how(record: Record, length: int) -> list[tuple[Any, ...] | None]:
     ]
 
 
-def _begun(record: Record, kinds: Sequence[tuple[Any, ...] | None]) -> list[tuple[Any, ...]]:
+def _by_kind(arms: Arms, length: int) -> dict[How, list[tuple[str, int]]]:
+    """The evaluations at a length by how they were measured: the arm of each, and its problems."""
+    found: dict[How, list[tuple[str, int]]] = {}
+    for arm, record in ((arm, record) for arm, records in arms.items() for record in records):
+        kinds = measured_how(record, length)
+        for kind, problems in zip(kinds, record.evals.get("per_problem", kinds), strict=True):
+            if kind is not None:
+                found.setdefault(kind, []).append((arm, len(problems)))
+    return found
+
+
+def _begun(record: Record, length: int) -> list[How]:
     """How the base model was measured first at the run's own temperature, if it was: on all
     problems; what is of a part of them, or at other temperatures, comes after it.
     """
-    steps, own = record.evals.get("step", ()), (None, record.config.eval_temperature)
-    found = zip(kinds, steps, strict=True)
+    own = (None, record.config.eval_temperature)
+    found = zip(measured_how(record, length), record.evals.get("step", ()), strict=True)
     return [kind for kind, step in found if kind is not None and step == 0 and kind[3] in own][:1]
 
 
-def comparable(arms: Arms, length: int) -> tuple[tuple[Any, ...] | None, str]:
+def comparable(arms: Arms, length: int) -> tuple[How | None, str]:
     """How most evaluations at a length were measured, and a sentence on those measured otherwise,
     for the section on where a page comes from.
 
     Means over evaluations of other problems, or with other attempts or temperatures, would mean
     nothing; so only those of the first kind are drawn. The sentence is empty where all are.
     """
-    measured = {arm: [(r, measured_how(r, length)) for r in runs] for arm, runs in arms.items()}
-    counts = {
-        arm: Counter(kind for _, kinds in found for kind in kinds if kind)
-        for arm, found in measured.items()
-    }
-    total = sum(counts.values(), Counter[tuple[Any, ...]]())
-    if not total:
+    found = _by_kind(arms, length)
+    if not found:
         return None, ""
     # Evaluations on a part of the problems are more, and at other temperatures there are as many.
-    own = {kind for found in measured.values() for one in found for kind in _begun(*one)}
-    kept = max(total, key=lambda kind: (kind in own, total[kind], kind[2] or 0))
-    if len(total) == 1:
-        return kept, ""
+    own = {kind for records in arms.values() for one in records for kind in _begun(one, length)}
+    kept = max(found, key=lambda kind: (kind in own, len(found[kind]), kind[2] or 0))
     styles = arm_styles(arms)
     others = []
-    for kind in total:
-        of = {arm: found[kind] for arm, found in counts.items() if kind in found}
-        if len(of) == len(arms) > 1:
-            of = {"": total[kind]}
-        for arm, count in of.items() if kind != kept else ():
-            who = styles[arm].label if arm else "all arms"
-            others.append(f"{count} of {who} ({_measured(kind, kept)})")
+    for kind in (kind for kind in found if kind != kept):
+        counts = Counter(arm for arm, _ in found[kind])
+        by_name = [(styles[arm].label, count) for arm, count in counts.items()]
+        if len(by_name) == len(arms) > 1:
+            by_name = [("all arms", counts.total())]
+        others += [f"{count} of {name} ({_measured(kind, kept)})" for name, count in by_name]
     return kept, (
-        f"Left out, because they were measured in another way than the {total[kept]} shown "
+        f"Left out, because they were measured in another way than the {len(found[kept])} shown "
         f"({_measured(kept)}): {'; '.join(others)}."
+        if others
+        else ""
     )
 
 
 def not_shown(arms: Arms, length: int) -> str:
     """Which evaluations :func:`comparable` leaves out, in a line; empty where it leaves none."""
-    kept, styles = comparable(arms, length)[0], arm_styles(arms)
-    counts: dict[tuple[Any, ...], int] = {}
-    found: dict[tuple[Any, ...], list[str]] = {}
-    for arm, record in ((arm, record) for arm, records in arms.items() for record in records):
-        kinds = measured_how(record, length)
-        for kind, problems in zip(kinds, record.evals.get("per_problem", kinds), strict=True):
-            if kind is not None:
-                counts.setdefault(kind, len(problems))
-                found.setdefault(kind, []).append(styles[arm].label)
-    told = []
-    for kind, labels in ((kind, set(of)) for kind, of in found.items() if kind != kept):
+    found, styles = _by_kind(arms, length), arm_styles(arms)
+    kept, _ = comparable(arms, length)
+    if kept is None:
+        return ""
+    problems = {kind: first for kind, ((_, first), *_) in found.items()}
+    told: dict[str, None] = {}
+    for kind in (kind for kind in found if kind != kept):
+        labels = {styles[arm].label for arm, _ in found[kind]}
         who = "" if len(labels) == len(arms) else f" of {', '.join(sorted(labels))}"
-        told.append(_unlike(kind, kept or kind, counts) + who)
-    joined = " or ".join(dict.fromkeys(told))
-    return f"Evaluations {joined} are not in this figure." if told else ""
+        told[_unlike(kind, kept, problems) + who] = None
+    return f"Evaluations {' or '.join(told)} are not in this figure." if told else ""
 
 
-def _unlike(
-    kind: tuple[Any, ...], kept: tuple[Any, ...], counts: Mapping[tuple[Any, ...], int]
-) -> str:
+def _unlike(kind: How, kept: How, counts: Mapping[How, int]) -> str:
     """In what an evaluation differs from those that are shown: ``on 60 problems``, ``at T = 1``."""
     if None in kind:
         return "without a record of how they were measured"
@@ -342,7 +331,7 @@ def _unlike(
     return " ".join(word for word, value, other in pairs if value != other)
 
 
-def _measured(kind: tuple[Any, ...], unlike: tuple[Any, ...] | None = None) -> str:
+def _measured(kind: How, unlike: How | None = None) -> str:
     """How an evaluation was measured; where ``unlike`` is given, what differs from it."""
     words = {"dataset": "{}", "dataset_hash": "problems {:.8}"}
     words |= {"attempts": "{:.0f} attempts", "temperature": "T = {:g}"}
@@ -355,7 +344,7 @@ def _measured(kind: tuple[Any, ...], unlike: tuple[Any, ...] | None = None) -> s
     return ", ".join(told) or "not recorded how"
 
 
-def evaluations(record: Record, length: int, kept: tuple[Any, ...] | None) -> pd.DataFrame:
+def evaluations(record: Record, length: int, kept: How | None) -> pd.DataFrame:
     """The run's evaluations at one maximum response length (tokens) that were measured as ``kept``,
     which :func:`comparable` gave; a frame without rows where there are none.
     """

@@ -23,21 +23,14 @@ from mcbench.experiments.notebook import read_notebook, run_notebook
 from mcbench.experiments.plan import make_plan
 from mcbench.experiments.study import OWN, Study, named_by_settings, studies
 from mcbench.files import write_atomic
-from mcbench.report import ends
+from mcbench.report import claims, ends
 from mcbench.report.any_runs import notebook_of
-from mcbench.report.claims import (
-    all_results,
-    results_on,
-    summary_lines,
-    summary_section,
-    verdicts,
-)
 from mcbench.report.display import KEY
 from mcbench.report.export import STOPPED, page_of
 from mcbench.report.head import nothing_recorded
-from mcbench.report.landscape import landscape_section
-from mcbench.report.page import Ends, Entry, Page, Place, build_index, write_page, write_plotly
+from mcbench.report.page import Ends, Entry, Page, Place, build_index, write_page
 from mcbench.report.provenance import runs_section
+from mcbench.report.rendering import plotly_script
 from mcbench.report.served import show_link
 from mcbench.report.sources import Sources
 from mcbench.report.story import MAIN, story
@@ -144,7 +137,7 @@ def build_site(folder: str | Path) -> list[Path]:
     measurements = read_measurements(kept)
     found = {name: studies(name, records, measurements) for name in EXPERIMENTS}
     pages = {path.stem: _executed(path, kept, folder) for path in _notebooks(found, kept)}
-    write_plotly(folder / PLOTLY)
+    write_atomic(folder / PLOTLY, plotly_script())
     index = folder / INDEX
     others = [
         path
@@ -162,11 +155,16 @@ def build_site(folder: str | Path) -> list[Path]:
         if (page := pages.get(Path(entry.href).stem)) is not None:
             place = Place(INDEX, before, after)
             built.append(write_page(page, folder / entry.href, PLOTLY, place))
-    results = all_results(found)
+    results = claims.all_results(found)
+    own = {name: one for name, one in results.items() if one.claim.whose == "paper"}
     html = build_index(
         entries,
-        [summary_section(results), landscape_section(results), runs_section(records)],
-        verdicts({n: one for n, one in results.items() if one.claim.whose == "paper"}, index=True),
+        [
+            claims.summary_section(results),
+            claims.landscape_section(results),
+            runs_section(records),
+        ],
+        claims.verdicts(own, index=True),
         story(results),
         _main_chart(found),
         any(record.seed in SEEDS for record in records),
@@ -304,7 +302,7 @@ def claims_table(names: Sequence[str | Path]) -> list[str]:
     measurements = [row for folder in folders for row in read_measurements(folder)]
     count = sum(len(records_at(Path(name))) for name in names)
     print(f"reading {count} records", file=sys.stderr, flush=True)
-    return summary_lines(results_on(read_records(*names), measurements))
+    return claims.summary_lines(claims.results_on(read_records(*names), measurements))
 
 
 def what_is_missing(folder: str | Path, runs_dir: str | Path, workers: int) -> list[str]:

@@ -1,4 +1,6 @@
-"""What the panels of a page are drawn from: studies of one experiment, and others beside them."""
+"""What the panels of a page are drawn from, studies of one experiment and others beside them; and
+these panels, and the numbers behind them, by name.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import pandas as pd
+
 from mcbench.claims import Result
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study, results_of
 from mcbench.grpo.recipes import RECIPES
-from mcbench.report.page import Head
+from mcbench.report import paper
+from mcbench.report.base import add_reference, role_of
+from mcbench.report.figures import LINES
+from mcbench.report.page import Head, Panel
+from mcbench.report.panels import panel
 from mcbench.report.series import Arms, seed_of, size_names
 from mcbench.report.style import KNOWN, OWN_ARM, arm_styles
 from mcbench.runs.store import RunRecord
@@ -89,3 +97,59 @@ def _model(study: Study) -> str:
     counts = Counter(models).most_common(2)
     tied = len(counts) == 2 and counts[0][1] == counts[1][1]
     return study.profile if tied or not counts else counts[0][0]
+
+
+# Panels by name ----------------------------------------------------------------------------------
+
+
+def block_of(sources: Sources, name: str) -> Panel:
+    """A panel of the study in view, with the paper's curves.
+
+    Raises:
+        UserError: no such panel; the message names those there are.
+    """
+    made = panel(name, sources.arms)
+    steps = [r.steps["step"].max() for runs in sources.arms.values() for r in runs if len(r.steps)]
+    for plot in made.plots:
+        line = LINES.get(plot.id)
+        for place, reference in enumerate(paper.CURVES.get(sources.study.name, ())):
+            if line is not None and line.column == reference.measure:
+                add_reference(plot.figure, reference, float(max(steps)), place)
+    return made
+
+
+def frame(sources: Sources, name: str) -> pd.DataFrame:
+    """The data behind a panel: its own table, or one row a point that its figures draw.
+
+    Of figures the columns are ``figure``, ``series``, ``x`` and ``y``; of an arm's curve each seed
+    as it was measured is there as ``seeds``, and the bold line as ``mean`` (column ``part``).
+
+    Raises:
+        UserError: no such panel; the message names those there are.
+    """
+    made = block_of(sources, name)
+    if made.data is not None and not made.data.empty:
+        return made.data
+    rows = [
+        pd.DataFrame(
+            {
+                "figure": plot.caption,
+                "series": str(trace.get("name") or ""),
+                "part": role_of(trace),
+                "x": list(trace["x"]),
+                "y": list(trace["y"]),
+            }
+        )
+        for plot in (*made.plots, *made.flat)
+        for trace in plot.figure.data
+        if trace["type"] in ("scatter", "bar") and not trace.get("fill")
+    ]
+    if not rows:
+        return pd.DataFrame(columns=["figure", "series", "part", "x", "y"])
+    return pd.concat(rows, ignore_index=True).dropna(subset=["y"]).reset_index(drop=True)
+
+
+def papers_numbers(experiment: str) -> pd.DataFrame:
+    """What the paper reports for an experiment, read by eye where it is a figure."""
+    rows = paper.NUMBERS.get(experiment, ())
+    return pd.DataFrame(rows, columns=["Arm", "Measure", "The paper"])

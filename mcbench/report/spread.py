@@ -12,30 +12,26 @@ import numpy as np
 import pandas as pd
 
 from mcbench.report.base import (
-    SMOOTHING,
     Figure,
     add_curve,
     add_reference,
     compare,
     new_figure,
 )
-from mcbench.report.figures import add_spread, with_limit
 from mcbench.report.paper import CURVES
 from mcbench.report.series import (
     Arms,
     Curve,
     Record,
-    distribution_curves,
+    by_step,
     make_curve,
     seed_of,
-    smooth,
 )
-from mcbench.report.style import BLUE, VERMILLION, ArmStyle, arm_styles
+from mcbench.report.style import arm_styles
 from mcbench.runs.distributions import (
     ADVANTAGE,
     ADVANTAGE_EDGES,
     LENGTH_BINS,
-    PERCENTILES,
     RIGHT,
     WRONG,
     length_edges,
@@ -43,8 +39,6 @@ from mcbench.runs.distributions import (
 
 FEWEST = 8  # responses that a length bin needs before a pass rate is drawn
 PARTS = ("first", "last")
-RIGHT_STYLE = ArmStyle("right", BLUE, "solid")
-WRONG_STYLE = ArmStyle("wrong", VERMILLION, "dash")
 FRAMES = 100  # steps that a scrubbed figure keeps at most
 
 
@@ -61,17 +55,6 @@ def _counts(records: Sequence[Record], name: str) -> pd.DataFrame:
 def middles(edges: np.ndarray) -> np.ndarray:
     """Bin centres (N,) of N + 1 edges."""
     return (edges[1:] + edges[:-1]) / 2
-
-
-def length_by_outcome(arm: str, records: Sequence[Record], limit: int | None = None) -> Figure:
-    """One arm's lengths, right and wrong responses apart: median, 10th to 90th percentile."""
-    figure = new_figure(arm_styles([arm])[arm].label, "Length (tokens)")
-    for name, style in (("correct", RIGHT_STYLE), ("incorrect", WRONG_STYLE)):
-        found = [distribution_curves({arm: records}, f"length/{name}_p{q}") for q in PERCENTILES]
-        if all(found):
-            curves = [smooth(curve, SMOOTHING) for (curve,) in found]
-            add_spread(figure, curves, style, f"{style.label}, ", 0.12)
-    return with_limit(figure, limit)
 
 
 def advantages(arm: str, records: Sequence[Record]) -> Figure:
@@ -236,12 +219,9 @@ def stages_of(record: Record, column: str) -> tuple[Stage, ...]:
     """(first step, value) of every span of steps over which a setting stayed the same."""
     if column not in record.steps.columns:
         return ()
-    steps = record.steps["step"].to_numpy()
-    values = record.steps[column].to_numpy(dtype=float)
-    known = ~np.isnan(values)
-    steps, values = steps[known], values[known]
-    changed = np.flatnonzero(np.append(True, values[1:] != values[:-1])[: values.size])
-    return tuple((int(steps[place]), float(values[place])) for place in changed)
+    values = by_step(record.steps, column)
+    changed = values[values != values.shift()]
+    return tuple(zip(changed.index.tolist(), changed.tolist(), strict=True))
 
 
 STRIP = 14  # pixels from one strip to the next

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from mcbench.claims import CLAIMS, STATES, Result
 from mcbench.claims.claim import EARLIER
 from mcbench.claims.margins import MARGINS
 from mcbench.claims.rules import HIGHER, INCONCLUSIVE, LOWER, MIXED
-from mcbench.report.claims import Results, asked_again, numbers, ours, papers
+from mcbench.report.claims import Results, asked_again, in_brackets, ours, papers
 from mcbench.report.page import Link
 from mcbench.report.paper import OTHERS, PAPER
 from mcbench.report.style import spoken
@@ -61,7 +60,7 @@ def asked_sentence(results: Results, count: int = 2) -> str:
     asked.sort(key=lambda one: -abs(one[1].estimate.value) / MARGINS[one[1].unit].value)
     of_each = {name: next(part for other, part in asked if other == name) for name, _ in asked}
     largest = [*of_each.values()][:count]
-    words = (f"{spoken(part.name)}, {_in_brackets(part.estimate, part.unit)}" for part in largest)
+    words = (f"{spoken(part.name)}, {in_brackets(part)}" for part in largest)
     return f"Asked by us, with the largest effects: {'; '.join(words)}." if largest else ""
 
 
@@ -93,18 +92,15 @@ def story(results: Results) -> list[str]:
     """What was found in a few sentences, for who has a minute: the paper's main claim, its claims,
     the clearest that show and do not, the largest effects of our own questions.
     """
-    told = [main_claim(results) or _still_open(results[MAIN])] if MAIN in results else []
-    told.append(states_sentence(results))
+    told = [main_claim(results), states_sentence(results)]
+    if MAIN in results and not told[0]:
+        told[0] = f"The paper's main claim is open: {spoken(results[MAIN].reason)}."
     own = {
         name: one
         for name, one in results.items()
         if one.claim.whose == "paper" or not one.claim.directed
     }
     return [one for one in [*told, *decided_sentences(own, named=True), asked_sentence(own)] if one]
-
-
-def _still_open(one: Result) -> str:
-    return f"The paper's main claim is open: {spoken(one.reason)}."
 
 
 def main_claim(results: Results) -> str:
@@ -117,8 +113,7 @@ def main_claim(results: Results) -> str:
     seen = "is seen" if higher == len(ends_) else "is not seen" if not higher else "is seen in part"
     told = [part.name.removeprefix("pass@1 ").removesuffix(", both over tokens") for part in ends_]
     words = "; ".join(
-        f"{name}, {_in_brackets(part.estimate, part.unit)}"
-        for name, part in zip(told, ends_, strict=True)
+        f"{name}, {in_brackets(part)}" for name, part in zip(told, ends_, strict=True)
     )
     return (
         "The paper's main claim, that MicroCoder-GRPO ends highest, "
@@ -133,15 +128,10 @@ def _with_effect(one: Result, named: bool) -> str:
     begins_a_sentence = words[0].isupper() and (words[1:2].islower() or words.startswith("A "))
     words = words[0].lower() + words[1:] if begins_a_sentence else words
     words += f", {EARLIER}" if one.claim.differs.startswith(EARLIER) else ""
-    effect = _in_brackets(one.decisive.estimate, one.unit)
+    effect = in_brackets(one.decisive)
     name = re.sub(r" \([^()]*\)", "", spoken(one.decisive.name))
     effect = f"{name}, {effect}" if named else effect
     return f"{words} ({'against it: ' if one.state == MIXED else ''}{effect})"
-
-
-def _in_brackets(found: Any, unit: str) -> str:
-    shown = numbers(found.value, found.low, found.high, unit)
-    return f"{shown['Effect']} [{shown['95 % interval']}]"
 
 
 def _states_of(whose: str, found: Sequence[Result]) -> str:

@@ -15,8 +15,8 @@ from mcbench.files import rows_beside
 
 ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
 BLUE, VERMILLION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#8A9099"
-_COLORS = {"orange": ORANGE, "sky": SKY, "green": GREEN, "yellow": YELLOW}
-_COLORS |= {"blue": BLUE, "vermillion": VERMILLION, "purple": PURPLE, "grey": GREY}
+COLORS = {"orange": ORANGE, "sky": SKY, "green": GREEN, "yellow": YELLOW}
+COLORS |= {"blue": BLUE, "vermillion": VERMILLION, "purple": PURPLE, "grey": GREY}
 
 # Legible on white and on black alike; pages replace it by the reader's own theme.
 NEUTRAL_TEXT = "#7A8089"
@@ -48,7 +48,7 @@ class ArmStyle:
 
 
 KNOWN: dict[str, ArmStyle] = {
-    arm: ArmStyle(label, _COLORS[color], dash)
+    arm: ArmStyle(label, COLORS[color], dash)
     for arm, (label, color, dash) in rows_beside(__file__, "arms.toml").items()
 }
 """The arms of the experiments, rows of ``arms.toml``."""

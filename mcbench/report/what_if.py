@@ -6,10 +6,10 @@ which of them lose their advantage is asked again. How training would have gone 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from html import escape
 from itertools import pairwise
 from types import SimpleNamespace
@@ -189,10 +189,10 @@ def what_if(what: Generation | Study) -> widgets.VBox:
     would have spared, their advantages, and what would be left of the gradient's weight; a sentence
     where no batch was stored with its tokens.
     """
-    batches: Mapping[str, Callable[[], Generation]] = (
+    batches = (
         {"this batch": lambda: what}
         if isinstance(what, Generation)
-        else dict(recorded_batches(what))
+        else {name: cache(read) for name, read in recorded_batches(what)}
     )
     if not batches:
         return nothing("No run here stored a batch with its tokens.")
@@ -201,12 +201,9 @@ def what_if(what: Generation | Study) -> widgets.VBox:
     window = slider(widgets.IntSlider, 16, "repeat_window", min=1, max=128)
     reading = widgets.Dropdown(options=READINGS, description="reading (mask_when)", style=_WIDE)
     seed = slider(widgets.IntSlider, 0, "seed of the draw", min=0, max=20)
-    kept: dict[str, Generation] = {}
 
     def told() -> str:
-        if batch.value not in kept:
-            kept[batch.value] = batches[batch.value]()
-        found = kept[batch.value]
+        found = batches[batch.value]()
         window.max = max(1, int(found.batch.lengths.max()) // 2)
         return _told(under(found, rho.value, window.value, reading.value, seed.value))
 

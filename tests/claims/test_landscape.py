@@ -7,7 +7,7 @@ from mcbench.claims import CLAIMS, claims_of
 from mcbench.claims.assess import decide, measure
 from mcbench.claims.curves import PassRates, RunCurves
 from mcbench.experiments.experiments import ARMS, EXPERIMENTS
-from mcbench.report.landscape import SYSTEMS, landscape_section
+from mcbench.report.claims import SYSTEMS, landscape_section
 
 STEPS = np.arange(0, 161, 32.0)
 KINDS = ("fix", "write")

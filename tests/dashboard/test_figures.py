@@ -85,7 +85,8 @@ def test_columns_of_a_table_are_drawn() -> None:
 
 def test_the_band_of_an_arm_with_a_shorter_seed_stays_whole() -> None:
     records = [make_record("grpo", 0, steps=60), make_record("grpo", 1, steps=20)]
-    band, median, *_ = figures.length_spread("grpo", records).data
+    (plot,) = panels.PANELS["lengths"].draw({"grpo": records})
+    band, median, *_ = plot.figure.data
     assert not np.isnan(band["y"]).any()
     assert band["x"].max() == 19  # the last generation of both
     assert np.isnan(median["y"]).any()

@@ -17,13 +17,12 @@ from mcbench.comparison import Comparison
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import EXPERIMENTS
 from mcbench.experiments.study import Study, studies
-from mcbench.report import display, experiment, paper
+from mcbench.report import display, paper, sources
 from mcbench.report.base import Figure
-from mcbench.report.experiment import block_of
 from mcbench.report.page import Panel
 from mcbench.report.panels import constant
 from mcbench.report.site import comparison_of, write_comparison
-from mcbench.report.sources import Sources, arms_of
+from mcbench.report.sources import Sources, arms_of, block_of
 from mcbench.report.style import arm_styles, spoken
 from mcbench.runs.store import RunRecord
 from tests.quick import every
@@ -35,7 +34,7 @@ RECORDS = Path(__file__).parents[2] / "reports" / "records"
 
 
 def frame(made: Study, name: str) -> pd.DataFrame:
-    return experiment.frame(Sources([made], made), name)
+    return sources.frame(Sources([made], made), name)
 
 
 def panel_of(made: Study, name: str) -> Panel:
@@ -95,7 +94,7 @@ def test_the_papers_curves_and_numbers_stand_beside_ours() -> None:
     plot = next(plot for plot in panel.plots if plot.id == "distinct-4")
     names = [t["name"] for t in plot.figure.data if t.get("legendgroup") == "paper"]
     assert len(names) == len(paper.CURVES["temperature"])
-    assert list(experiment.papers_numbers("temperature").columns) == ["Arm", "Measure", "The paper"]
+    assert list(sources.papers_numbers("temperature").columns) == ["Arm", "Measure", "The paper"]
 
 
 def test_the_data_behind_a_panel_are_a_frame() -> None:

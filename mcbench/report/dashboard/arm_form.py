@@ -26,8 +26,7 @@ from mcbench.experiments.notebook import check_injected
 from mcbench.experiments.plan import make_plan
 from mcbench.files import json_or_text, write_json
 from mcbench.grpo.recipes import RECIPES
-from mcbench.report.dashboard.dashboard import Dashboard, answer_while_busy
-from mcbench.report.dashboard.live_page import link_live
+from mcbench.report.dashboard.dashboard import Dashboard, answer_while_busy, link_live
 from mcbench.report.dashboard.progress import progress_of, span
 from mcbench.report.rendering import asset
 from mcbench.report.served import page_likely
@@ -93,12 +92,11 @@ class Workbench(Dashboard):
         schema = Config.model_json_schema()["properties"]
         families: dict[str, list[dict[str, Any]]] = {}
         for name in CHANGEABLE:
-            if family_of(name) != "run":
-                one = {"name": name, "help": SETTINGS[name].description}
-                one["takes"] = range_of(schema[name]).replace("`", "")
-                families.setdefault(family_of(name), []).append(
-                    {**one, "choices": _choices(schema[name])}
-                )
+            if (family := family_of(name)) != "run":
+                takes, choices = range_of(schema[name]).replace("`", ""), _choices(schema[name])
+                one: dict[str, Any] = {"name": name, "help": SETTINGS[name].description}
+                one |= {"takes": takes, "choices": choices}
+                families.setdefault(family, []).append(one)
         about = {"families": families, "bases": list(self.bases)}
         self.form = ArmForm(
             about=about, asked={**EMPTY, "base": "microcoder", "seeds": str(self.seeds[0])}

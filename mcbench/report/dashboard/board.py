@@ -6,6 +6,7 @@ One board serves a dashboard in a notebook and any number of browsers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,102 +22,102 @@ DECIDING_SEEDS = 5  # of each arm; with fewer the order of two means says nothin
 _FIRST = {"running": 0, "starting": 0, "planned": 1}
 
 
-class Board:
-    """The runs of a folder, by model and arm; arms keep their colours and rows their order."""
+@dataclass(frozen=True)
+class Seen:
+    """The runs of one model as they were seen last: arm -> its runs, and the table's rows with the
+    progress that they tell.
+    """
 
-    def __init__(self, store: StoreFollower) -> None:
-        self.store = store
-        self._arm_order: list[str] = []
-        self._row_order: list[str] = []
-        self._known: set[str] = set()
+    arms: Mapping[str, Sequence[RunFollower]]
+    rows: Sequence[dict[str, Any]]
+    lines: Sequence[Progress]
 
     @property
-    def sizes(self) -> dict[str, dict[str, list[RunFollower]]]:
-        """model -> arm -> all runs there are."""
-        return group_runs((run.arm, run) for run in self.store.runs.values() if run.meta)
-
-    def arms(self, model: str | None) -> dict[str, list[RunFollower]]:
-        """The arms of a model, with all their runs. A new one comes last, so that the others keep
-        their colours.
-        """
-        return self._in_order(self.sizes.get(model or "", {}))
-
-    def _in_order(self, found: dict[str, list[RunFollower]]) -> dict[str, list[RunFollower]]:
-        new = [arm for arm in found if arm not in self._arm_order]
-        self._arm_order += sorted(new, key=lambda arm: min(map(started, found[arm])))
-        return {arm: found[arm] for arm in self._arm_order if arm in found}
-
-    def newest_model(self) -> str | None:
-        """That of the run which began last; None without runs."""
-        newest = {
-            size: max(started(run) for runs in arms.values() for run in runs)
-            for size, arms in self.sizes.items()
-        }
-        return max(newest, key=lambda size: newest[size], default=None)
-
-    def named(self, model: str | None) -> dict[str, tuple[ArmStyle, RunFollower]]:
-        """Name -> look and run, those that can be chosen now."""
-        arms = self.arms(model)
-        styles = arm_styles(arms)
+    def named(self) -> dict[str, tuple[ArmStyle, RunFollower]]:
+        """Name -> look and run."""
+        styles = arm_styles(self.arms)
         return {
-            f"{styles[arm].label}, seed {run.meta['seed']}": (styles[arm], run)
-            for arm, runs in arms.items()
+            _name(styles[arm], run): (styles[arm], run)
+            for arm, runs in self.arms.items()
             for run in runs
         }
 
-    def rows(self, model: str | None) -> tuple[list[dict[str, Any]], list[Progress]]:
-        """The table of a model's runs. Runs that were not there before come first, those under way
-        on top; after that no row moves.
-        """
-        arms = self.arms(model)
-        styles = arm_styles(arms)
-        found = {
-            run.run_id: (progress_of(run), arm, run) for arm, runs in arms.items() for run in runs
-        }
-        newest = {arm: max(map(started, runs)) for arm, runs in arms.items()}
-        new = [entry for run_id, entry in found.items() if run_id not in self._row_order]
-        # Stable: an arm's runs stay together.
-        new.sort(key=lambda entry: (_FIRST.get(entry[0].state, 2), -newest[entry[1]]))
-        self._row_order = [run.run_id for _, _, run in new] + self._row_order
-        ordered = [found[run_id] for run_id in self._row_order if run_id in found]
-        rows = [
-            _row(
-                run.run_id,
-                f"{styles[arm].label}, seed {run.meta['seed']}",
-                styles[arm].label,
-                styles[arm],
-                progress,
-            )
-            for progress, arm, run in ordered
-        ]
-        return rows, [progress for progress, _, _ in ordered]
-
     def stored_nearest(
-        self, model: str | None, arm: str, step: float, chosen: Sequence[str]
+        self, arm: str, step: float, chosen: Sequence[str]
     ) -> tuple[str, int] | None:
         """Run and update of the responses that an arm stored nearest to a step: of the chosen run
         that has any, the first. None where there are none.
         """
-        runs = [run for run in self.arms(model).get(arm, ()) if run.completion_steps()]
-        runs.sort(key=lambda run: run.run_id not in chosen)
+        runs = [run for run in self.arms.get(arm, ()) if run.completion_steps()]
         if not runs:
             return None
-        return runs[0].run_id, min(runs[0].completion_steps(), key=lambda one: abs(one - step))
+        run = min(runs, key=lambda run: run.run_id not in chosen)
+        return run.run_id, min(run.completion_steps(), key=lambda one: abs(one - step))
 
-    def newly_drawn(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Of runs that nobody could choose yet, those to draw: all that come later; of many that
-        were there before, the first arms.
+
+class Board:
+    """The runs of a folder, by model and arm; arms keep their colours and rows their order.
+
+    ``sizes`` is what was seen last, by model; ``first`` are the ids of the runs that are drawn
+    unless a reader takes them out.
+    """
+
+    def __init__(self, store: StoreFollower) -> None:
+        self.store = store
+        self.sizes: dict[str, Seen] = {}
+        self.first: list[str] = []
+        self._arm_order: list[str] = []
+        self._row_order: list[str] = []
+
+    def look(self) -> bool:
+        """Read what is new; whether anything was."""
+        changed = self.store.poll()
+        grouped = group_runs((run.arm, run) for run in self.store.runs.values() if run.meta)
+        self.sizes = {model: self._seen(arms) for model, arms in grouped.items()}
+        return changed
+
+    def newest_model(self) -> str | None:
+        """That of the run which began last; None without runs."""
+        newest = {
+            model: max(started(run) for runs in seen.arms.values() for run in runs)
+            for model, seen in self.sizes.items()
+        }
+        return max(newest, key=lambda model: newest[model], default=None)
+
+    def _seen(self, found: Mapping[str, Sequence[RunFollower]]) -> Seen:
+        """A new arm comes last, so that the others keep their colours. Runs that were not there
+        before come first, those under way on top; after that no row moves.
         """
-        new: dict[str, list[str]] = {}
-        for one in rows:
-            if one["id"] not in self._known:
-                new.setdefault(one["arm"], []).append(one["id"])
+        unknown = [arm for arm in found if arm not in self._arm_order]
+        self._arm_order += sorted(unknown, key=lambda arm: min(map(started, found[arm])))
+        arms = {arm: found[arm] for arm in self._arm_order if arm in found}
+        styles = arm_styles(arms)
+        entries = {
+            run.run_id: (progress_of(run), arm, run) for arm, runs in arms.items() for run in runs
+        }
+        newest = {arm: max(map(started, runs)) for arm, runs in arms.items()}
+        new = [entry for run_id, entry in entries.items() if run_id not in self._row_order]
+        # Stable: an arm's runs stay together.
+        new.sort(key=lambda entry: (_FIRST.get(entry[0].state, 2), -newest[entry[1]]))
+        self._draw_first([(run.run_id, arm) for _, arm, run in new])
+        self._row_order = [run.run_id for _, _, run in new] + self._row_order
+        ordered = [entries[run_id] for run_id in self._row_order if run_id in entries]
+        rows = [_row(run, styles[arm], progress) for progress, arm, run in ordered]
+        return Seen(arms, rows, [progress for progress, _, _ in ordered])
+
+    def _draw_first(self, new: Sequence[tuple[str, str]]) -> None:
+        """Of runs that nobody could choose yet (id, arm), those to draw: all that come later; of
+        many that were there before, the first arms.
+        """
+        by_arm: dict[str, list[str]] = {}
+        for run_id, arm in new:
+            by_arm.setdefault(arm, []).append(run_id)
         drawn: list[str] = []
-        for ids in new.values():
-            if self._known or not self.store.all or not drawn or len(drawn + ids) <= MOST_CHOSEN:
+        for ids in by_arm.values():
+            few = not drawn or len(drawn + ids) <= MOST_CHOSEN
+            if self._row_order or not self.store.all or few:
                 drawn += ids
-        self._known.update(*new.values())
-        return drawn
+        self.first += drawn
 
 
 def started(run: Any) -> float:
@@ -124,12 +125,16 @@ def started(run: Any) -> float:
     return float(run.meta.get("started", 0.0))
 
 
-def _row(run_id: str, name: str, arm: str, style: ArmStyle, progress: Progress) -> dict[str, Any]:
+def _name(style: ArmStyle, run: RunFollower) -> str:
+    return f"{style.label}, seed {run.meta['seed']}"
+
+
+def _row(run: RunFollower, style: ArmStyle, progress: Progress) -> dict[str, Any]:
     """One line of the table; everything in it is shown as text."""
     return {
-        "id": run_id,
-        "name": name,
-        "arm": arm,
+        "id": run.run_id,
+        "name": _name(style, run),
+        "arm": style.label,
         "color": style.color,
         "dash": style.dash,
         "state": progress.state,

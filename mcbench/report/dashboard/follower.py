@@ -13,7 +13,6 @@ import math
 import sys
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +67,9 @@ class LineFile:
         seen = _signature(self.path)
         if seen == self._seen:
             return False, []
-        had_any = self._lines > 0
         if seen is None:
             self._forget()
-            return had_any, []
+            return True, []
         try:
             with self.path.open("rb") as file:
                 restarted = not self._continues(file, seen)
@@ -86,7 +84,7 @@ class LineFile:
         whole = data[: data.rfind(b"\n") + 1]
         self._place += len(whole)
         self._tail = (self._tail + whole)[-_TAIL:]
-        return restarted and had_any, list(self._parsed(whole))
+        return restarted, list(self._parsed(whole))
 
     def _continues(self, file: Any, seen: tuple[int, int, int]) -> bool:
         """Whether the bytes read so far are still the file's beginning, as far as can be told."""
@@ -178,7 +176,6 @@ class RunFollower:
         self._meta_seen: tuple[int, int, int] | None = None
         self._step_file = LineFile(path / "steps.jsonl", step_fault)
         self._eval_file = LineFile(path / "evals.jsonl", evaluation_fault)
-        self._accuracy: dict[int, float] | None = None
         self._forget_steps()
         self._hold_evals([])
 
@@ -209,11 +206,8 @@ class RunFollower:
     @property
     def accuracy(self) -> dict[int, float]:
         """pass@1 by update (:func:`mcbench.runs.scores.accuracy_by_step`)."""
-        if self._accuracy is None:
-            lines = self._record.eval_lines
-            own = self.config.eval_temperature if lines else 1.0
-            self._accuracy = accuracy_by_step(lines, own)
-        return self._accuracy
+        lines = self._record.eval_lines
+        return accuracy_by_step(lines, self.config.eval_temperature) if lines else {}
 
     @property
     def damaged(self) -> str:
@@ -237,16 +231,14 @@ class RunFollower:
             self._forget_steps()
             self._hold_evals([])
         changed = self._poll_meta()
-        for file, forget, take in (
-            (self._step_file, self._forget_steps, self._take_steps),
-            (self._eval_file, partial(self._hold_evals, []), self._take_evals),
-        ):
-            restarted, lines = file.read()
-            if restarted:
-                forget()
-            take(lines)
-            changed |= restarted or bool(lines)
-        return changed
+        steps_anew, steps = self._step_file.read()
+        if steps_anew:
+            self._forget_steps()
+        self._take_steps(steps)
+        evals_anew, evals = self._eval_file.read()
+        if evals_anew or evals:
+            self._hold_evals([*([] if evals_anew else self._record.eval_lines), *evals])
+        return changed or steps_anew or evals_anew or bool(steps or evals)
 
     def _take_steps(self, lines: Sequence[dict[str, Any]]) -> None:
         for line in lines:
@@ -255,14 +247,9 @@ class RunFollower:
                 kept = {k: v for k, v in line.items() if k.startswith(_DISTRIBUTION)}
                 self.distributions[int(line["step"])] = kept
 
-    def _take_evals(self, lines: Sequence[dict[str, Any]]) -> None:
-        if lines:
-            short = [{n: v for n, v in line.items() if n != "per_problem"} for line in lines]
-            self._hold_evals([*self._record.eval_lines, *short])
-
-    def _hold_evals(self, lines: list[dict[str, Any]]) -> None:
-        self._accuracy = None
-        self._record = RunRecord({"run_id": self.run_id}, [], lines, self.path)
+    def _hold_evals(self, lines: Sequence[dict[str, Any]]) -> None:
+        short = [{n: v for n, v in line.items() if n != "per_problem"} for line in lines]
+        self._record = RunRecord({"run_id": self.run_id}, [], short, self.path)
 
     def _read_stand_in(self, path: Path) -> bool:
         """Read the compact record, once: it does not change."""
@@ -271,7 +258,6 @@ class RunFollower:
         record = read_compact(path)
         self._take(record.meta)
         self._take_steps(record.step_lines)
-        self._take_evals(record.eval_lines)
         self.distributions, self._record = record.distributions, record
         self._stands_in = self.present = self.was_there = True
         return True
@@ -287,22 +273,19 @@ class RunFollower:
             return True
         try:
             meta = json.loads(path.read_bytes())
+            check_meta(meta, path)
+            self._take(meta)
         except OSError:  # gone since
             self._meta_seen = None
             return False
-        except (ValueError, RecursionError) as error:
-            return self._not_ours(f"{path} is damaged, or no record of a run: {error}")
-        try:
-            check_meta(meta, path)
-            self._take(meta)
         except UserError as error:
-            named = str(path) in str(error)
-            return self._not_ours(str(error) if named else f"{path} is {error}")
-        self.present = self.was_there = True
-        return True
-
-    def _not_ours(self, reason: str) -> bool:
-        """Named once, and not shown: the same file is not read again."""
+            reason = str(error) if str(path) in str(error) else f"{path} is {error}"
+        except (ValueError, RecursionError) as error:
+            reason = f"{path} is damaged, or no record of a run: {error}"
+        else:
+            self.present = self.was_there = True
+            return True
+        # Named once, and not shown: the same file is not read again.
         print(f"left out: {reason}", file=sys.stderr, flush=True)
         return False
 

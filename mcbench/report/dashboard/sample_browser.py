@@ -50,70 +50,52 @@ class Responses:
             named: the runs to choose from.
         """
         asked = {**NOTHING, **asked}
+        over, beside = str(asked["over"]), asked["beside"]
         runs = {run.run_id: run for _, run in named.values()}
-        steps = {run_id: run.completion_steps() for run_id, run in runs.items()}
-        stored = [run_id for run_id in runs if steps[run_id]]
+        stored = {
+            run_id: steps for run_id, run in runs.items() if (steps := run.completion_steps())
+        }
         chosen = asked["run"] if asked["run"] in stored else next(iter(stored), None)
-        shown = dict.fromkeys(i for i in (chosen, asked["beside"]) if i in stored)
-        at = {run_id: self._step(asked["step"], steps[run_id]) for run_id in shown}
-        over = str(asked["over"])
-        found = {
-            (run_id, step): self._responses(runs[run_id], step, over)
-            for run_id in shown
-            for step in (steps[run_id] if over else [at[run_id]])
-        }
-        lines = {
-            f"{run_id}/{step}/{line['place']}": (run_id, line)
-            for (run_id, step), responses in found.items()
-            for line, _ in responses
-        }
-        rows = [
-            {"id": f"{r}/{step}/{line['place']}", **row_of(line, r, step), **linked}
-            for (r, step), responses in found.items()
-            for line, linked in responses
-        ]
+        found: dict[str, tuple[RunFollower, dict[str, Any], dict[str, Any]]] = {}
+        at: dict[str, int] = {}
+        for run_id in dict.fromkeys(i for i in (chosen, beside) if i in stored):
+            steps = stored[run_id]
+            at[run_id] = steps[-1] if asked["step"] == LATEST else int(asked["step"])
+            for step in steps if over else [at[run_id]]:
+                for line, linked in self._responses(runs[run_id], step, over):
+                    name = f"{run_id}/{step}/{line['place']}"
+                    row = {"id": name, **row_of(line, run_id, step), **linked}
+                    found[name] = runs[run_id], line, row
         message = ""
-        if not stored:
+        if chosen is None:
             message = "No responses are stored yet; the first come with the first generation."
-        elif chosen is not None and not over and not found[chosen, at[chosen]]:
+        elif not over and not any(run is runs[chosen] for run, _, _ in found.values()):
             message = f"No responses are stored for step {at[chosen]} of this run."
+        lines = {name: line for name, (_, line, _) in found.items()}
+        known = {column for line in lines.values() for column in line}
         data = {
             "arms": {
-                run.run_id: {
-                    "label": name,
-                    "color": style.color,
-                    "stored": run.run_id in stored,
-                }
+                run.run_id: {"label": name, "color": style.color, "stored": run.run_id in stored}
                 for name, (style, run) in named.items()
             },
             "chosen": chosen,
-            "beside": asked["beside"],
-            "steps": steps.get(chosen or "", []),
-            "rows": rows,
+            "beside": beside,
+            "steps": stored.get(chosen or "", []),
+            "rows": [row for _, _, row in found.values()],
             "hits": _hits(lines, asked["words"]),
-            "probable": any("logprobs" in line for _, line in lines.values()),
-            "uncertain": any("entropies" in line for _, line in lines.values()),
-            "moved": any("log_ratios" in line for _, line in lines.values()),
+            "probable": "logprobs" in known,
+            "uncertain": "entropies" in known,
+            "moved": "log_ratios" in known,
             "verdicts": VERDICTS,
             "message": message,
         }
-        texts = {
-            i: {
-                "prompt": plain(str(lines[i][1]["prompt"]), MOST_CHARACTERS),
-                **text_of(
-                    lines[i][1],
-                    MOST_CHARACTERS,
-                    asked["colour"],
-                    clip_range(runs[lines[i][0]].config),
-                ),
-            }
-            for i in asked["need"]
-            if i in lines
-        }
+        texts = {}
+        for name in (name for name in asked["need"] if name in found):
+            run, line, _ = found[name]
+            prompt = plain(str(line["prompt"]), MOST_CHARACTERS)
+            text = text_of(line, MOST_CHARACTERS, asked["colour"], clip_range(run.config))
+            texts[name] = {"prompt": prompt, **text}
         return data, texts
-
-    def _step(self, wanted: str, steps: list[int]) -> int:
-        return steps[-1] if wanted == LATEST else int(wanted)
 
     def _responses(self, run: RunFollower, step: int, over: str) -> Stored:
         """The responses of a generation, or those to one problem; none where there are none."""
@@ -135,12 +117,12 @@ class Responses:
         return kept[1] if kept else []
 
 
-def _hits(lines: Mapping[str, tuple[str, Mapping[str, Any]]], words: str) -> list[str] | None:
+def _hits(lines: Mapping[str, Mapping[str, Any]], words: str) -> list[str] | None:
     """The responses whose text or prompt holds the words; None where nothing is searched."""
     if not words:
         return None
     return [
-        i
-        for i, (_, line) in lines.items()
+        name
+        for name, line in lines.items()
         if words in str(line["completion"]).lower() or words in str(line["prompt"]).lower()
     ]

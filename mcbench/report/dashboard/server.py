@@ -44,24 +44,20 @@ class _Handler(RequestHandler):
 
 
 class _Page(_Handler):
-    def get(self) -> None:
-        self.set_header(
-            "Content-Security-Policy",
-            "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'unsafe-inline'; "
-            "img-src 'self' data: blob:; connect-src 'self'; frame-ancestors 'self'",
-        )
-        self.write(self.watch.page())
-
-
-class _Script(_Handler):
-    def get(self) -> None:
-        self.set_header("Content-Type", "text/javascript; charset=utf-8")
-        self.write(str(plotly_script()))
-
-
-class _NoIcon(_Handler):
-    def get(self) -> None:
-        self.set_status(204)  # browsers ask for one
+    def get(self, name: str) -> None:
+        if name == "favicon.ico":  # browsers ask for one
+            self.set_status(204)
+        elif name == "plotly.min.js":
+            self.set_header("Content-Type", "text/javascript; charset=utf-8")
+            self.write(str(plotly_script()))
+        else:
+            self.set_header(
+                "Content-Security-Policy",
+                "default-src 'none'; script-src 'self' 'unsafe-inline'; "
+                "style-src 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'; "
+                "frame-ancestors 'self'",
+            )
+            self.write(self.watch.page())
 
 
 class _State(_Handler):
@@ -79,15 +75,10 @@ class _State(_Handler):
 
 def application(watch: Watch, hosts: str = HOSTS) -> Application:
     """The pages of one folder, for requests that name one of ``hosts`` (a pattern)."""
-    routes: list[tuple[str, type[_Handler]]] = [
-        (r"/", _Page),
-        (r"/plotly\.min\.js", _Script),
-        (r"/state", _State),
-        (r"/favicon\.ico", _NoIcon),
-    ]
     given = {"watch": watch}
     app = Application(log_function=lambda handler: None, compress_response=True)
-    app.add_handlers(hosts, [(path, handler, given) for path, handler in routes])
+    pages = r"/(|plotly\.min\.js|favicon\.ico)"
+    app.add_handlers(hosts, [(pages, _Page, given), (r"/state", _State, given)])
     return app
 
 

@@ -19,10 +19,10 @@ from typing import Any
 from mcbench.errors import UserError
 from mcbench.files import digest, write_json
 from mcbench.report.base import SMOOTHING
-from mcbench.report.dashboard.board import FIRST_SECTIONS, Board, ahead
-from mcbench.report.dashboard.follower import Planned, StoreFollower
-from mcbench.report.dashboard.progress import Progress, summary, totals
-from mcbench.report.dashboard.sample_browser import Named, Responses
+from mcbench.report.dashboard.board import FIRST_SECTIONS, Board, Seen, ahead
+from mcbench.report.dashboard.follower import Planned, RunFollower, StoreFollower
+from mcbench.report.dashboard.progress import summary, totals
+from mcbench.report.dashboard.sample_browser import Responses
 from mcbench.report.encode import figure_spec
 from mcbench.report.panels import PANELS, SECTIONS, drawn, left_out
 from mcbench.report.rendering import environment, plotly_script, render
@@ -47,6 +47,8 @@ class _Drawing:
     seen: int
 
 
+_Choice = tuple[str | None, tuple[str, ...], tuple[str, ...]]
+"""Model, the ids of the runs that are drawn, and sections."""
 VIEWS = "views"
 
 
@@ -98,11 +100,9 @@ class Watch:
         self._asked_at = time.monotonic()
         self.board = Board(self.store)
         self.responses = Responses()
-        self._first: list[str] = []  # runs that are drawn unless a reader takes them out
         self.rest_s = REST_S  # until the next look is due
         self._looked_at, self._changes = -math.inf, 0
-        self._tables: dict[str | None, tuple[list[dict[str, Any]], list[Progress]]] = {}
-        self._drawings: dict[tuple[Any, ...], _Drawing] = {}
+        self._drawings: dict[_Choice, _Drawing] = {}
 
     def page(self, framed: bool = False) -> str:
         """The page, without anything of the runs yet.
@@ -125,27 +125,25 @@ class Watch:
         Raises:
             ValueError, TypeError, KeyError, AttributeError: nothing that the page asks.
         """
-        model, chosen = self._chosen(asked)
-        rows, lines = self._table(model)
+        model, seen, chosen = self._chosen(asked)
         sections = [name for name in SECTIONS if name in (asked.get("sections") or ())]
-        drawing = self._drawing(model, chosen, sections)
+        drawing = self._drawing((model, tuple(chosen), tuple(sections)), seen.arms)
         parts: dict[str, Any] = {
-            "status": self._status(lines, model),
+            "status": self._status(seen),
             "models": {"all": list(self.board.sizes), "chosen": model},
-            "rows": {"rows": rows, "chosen": chosen},
+            "rows": {"rows": seen.rows, "chosen": chosen},
             "arms": drawing.arms,
             "sections": drawing.sections,
             "figures": drawing.figures,
         }
         if asked.get("open"):
-            named: Named = self.board.named(model)
-            parts["data"], parts["texts"] = self.responses.answer(asked["browser"], named)
+            parts["data"], parts["texts"] = self.responses.answer(asked["browser"], seen.named)
         return parts
 
     def stored_at(self, point: Mapping[str, Any], asked: Mapping[str, Any]) -> Any:
         """Run and step of the responses stored nearest to a point: an arm and a step."""
-        model, chosen = self._chosen(asked)
-        return self.board.stored_nearest(model, str(point["arm"]), float(point["step"]), chosen)
+        _, seen, chosen = self._chosen(asked)
+        return seen.stored_nearest(str(point["arm"]), float(point["step"]), chosen)
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """The parts that changed, each with its version, and when to ask again.
@@ -175,39 +173,29 @@ class Watch:
     def look(self) -> None:
         """Read what is new."""
         began = time.thread_time()
-        self._changes += self.store.poll()
-        self._tables.clear()
-        for model in self.board.sizes:
-            self._table(model)
+        self._changes += self.board.look()
         self._looked_at = time.monotonic()
         cost = time.thread_time() - began
         self.rest_s = min(LONGEST_REST_S, max(REST_S, cost / SHARE))
 
-    def _chosen(self, asked: Mapping[str, Any]) -> tuple[str | None, list[str]]:
-        """The model that is shown, and the ids of its runs that are drawn."""
+    def _chosen(self, asked: Mapping[str, Any]) -> tuple[str | None, Seen, list[str]]:
+        """The model that is shown, its runs, and the ids of those that are drawn."""
         model = asked.get("model")
         model = model if model in self.board.sizes else self.board.newest_model()
+        seen = self.board.sizes.get(model or "", Seen({}, [], []))
         picked = dict(asked.get("picked") or {})
-        ids = [one["id"] for one in self._table(model)[0]]
-        return model, [one for one in ids if picked.get(one, one in self._first)]
+        ids = [one["id"] for one in seen.rows]
+        return model, seen, [one for one in ids if picked.get(one, one in self.board.first)]
 
-    def _table(self, model: str | None) -> tuple[list[dict[str, Any]], list[Progress]]:
-        if model not in self._tables:
-            self._tables[model] = self.board.rows(model)
-            self._first += self.board.newly_drawn(self._tables[model][0])
-        return self._tables[model]
-
-    def _status(self, lines: Sequence[Progress], model: str | None) -> dict[str, str]:
-        if not lines:
+    def _status(self, seen: Seen) -> dict[str, str]:
+        if not seen.lines:
             return {"state": "No runs yet", "totals": f"waiting for {self.root}", "ahead": ""}
-        leading = ahead(self.board.arms(model))
-        return {"state": summary(lines), "totals": totals(lines), "ahead": leading}
+        told = {"state": summary(seen.lines), "totals": totals(seen.lines)}
+        return {**told, "ahead": ahead(seen.arms)}
 
-    def _drawing(
-        self, model: str | None, chosen: Sequence[str], sections: Sequence[str]
-    ) -> _Drawing:
+    def _drawing(self, key: _Choice, arms: Mapping[str, Sequence[RunFollower]]) -> _Drawing:
         """The figures of a choice, drawn anew where lines came and drawing is due."""
-        key = model, tuple(chosen), tuple(sections)
+        _, chosen, sections = key
         kept = self._drawings.pop(key, None)
         if kept is not None:
             wait = min(LONGEST_UNDRAWN_S, kept.cost / SHARE)
@@ -215,14 +203,9 @@ class Watch:
                 self._drawings[key] = kept
                 return kept
         began = time.thread_time()
-        seen = self._changes
         # Arms without a chosen run stay, so that colours stay theirs.
-        arms = {
-            arm: [run for run in runs if run.run_id in chosen]
-            for arm, runs in self.board.arms(model).items()
-        }
-        styles = arm_styles(arms)
-        shown = {arm: styles[arm] for arm, runs in arms.items() if runs}
+        arms = {arm: [run for run in runs if run.run_id in chosen] for arm, runs in arms.items()}
+        shown = {arm: style for arm, style in arm_styles(arms).items() if arms[arm]}
         macros: Any = environment().get_template("watch_parts.html").module
         figures: dict[str, Any] = {}
         html: dict[str, str] = {}
@@ -233,10 +216,10 @@ class Watch:
                 panels.append((kind.title, plots, left_out(plots) if plots else lacks))
                 figures |= {plot.id: figure_spec(plot.figure) for plot in plots}
             html[section] = str(macros.section(section, panels, set(shown)))
-        made = _Drawing(str(macros.toggles(shown)), html, figures, 0.0, 0.0, seen)
-        made.at = time.monotonic()
-        if kept is not None:  # the first time costs more than what follows
-            made.cost = time.thread_time() - began
+        toggles = str(macros.toggles(shown))
+        # The first time costs more than what follows.
+        cost = 0.0 if kept is None else time.thread_time() - began
+        made = _Drawing(toggles, html, figures, time.monotonic(), cost, self._changes)
         while len(self._drawings) >= _MOST_DRAWN:
             del self._drawings[next(iter(self._drawings))]
         self._drawings[key] = made
