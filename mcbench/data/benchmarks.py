@@ -69,7 +69,7 @@ BENCHMARKS: dict[str, Benchmark] = {
 
 def is_benchmark(name: str) -> bool:
     """Whether a name is meant as that of an evaluation set, with or without a subset or path."""
-    return name in BENCHMARKS or (name.partition(":")[0] in BENCHMARKS and ":" in name)
+    return name.partition(":")[0] in BENCHMARKS
 
 
 def benchmark(name: str) -> Benchmark:

@@ -82,7 +82,10 @@ def build(
     cache = Path(config.cache)
     make_writable(Path(config.out), "out")
     make_writable(cache, "cache")
-    shards = _collected(config, pool, cache, progress is not None)
+    if not config.sources and pool is None:
+        raise UserError("a build needs sources: entries with an adapter and what it reads")
+    shards = collect(load_sources(config.sources), cache, progress=progress is not None)
+    shards += collect_pool(pool or (), cache)
     funnel = [_counted("collect", shards)]
     logs = list(shards)
     extra: dict[str, Any] = {}
@@ -130,15 +133,6 @@ def _stages(
             yield Difficulty(config.difficulty, read_pass_rates(Path(rates)) if rates else {})
 
 
-def _collected(
-    config: BuildConfig, pool: Iterable[Problem] | None, cache: Path, progress: bool
-) -> list[Shard]:
-    if not config.sources and pool is None:
-        raise UserError("a build needs sources: entries with an adapter and what it reads")
-    shards = collect(load_sources(config.sources), cache, progress=progress)
-    return shards + (collect_pool(pool, cache) if pool is not None else [])
-
-
 def _log(shards: Sequence[Shard], columns: Sequence[str]) -> pd.DataFrame:
     tables = [pq.read_table(shard.audit, columns=columns) for shard in shards]
     return pa.concat_tables([*tables, audit.to_table([]).select(columns)]).to_pandas()
@@ -152,8 +146,8 @@ def _counted(name: str, shards: Sequence[Shard], before: int | None = None) -> d
     after = sum(shard.rows for shard in shards)
     log = _log(shards, ["rule", "action", "record"]).drop_duplicates()
     rules: dict[str, dict[str, int]] = {}
-    for (rule, action), number in sorted(Counter(zip(log.rule, log.action, strict=True)).items()):
-        rules.setdefault(rule, {})[action] = number
+    for (rule, action), number in log.groupby(["rule", "action"]).size().items():
+        rules.setdefault(rule, {})[action] = int(number)
     if before is None:
         before = after + sum(actions.get("drop", 0) for actions in rules.values())
     return {"stage": name, "in": before, "out": after, "rules": rules}
@@ -180,8 +174,9 @@ def _write(
         raise UserError(f"no problem is left; {_losses(logs)}; {told}")
     for stale in (out / "data").glob("train-*.parquet"):
         stale.unlink()
-    counts: dict[str, Counter[str]] = {"difficulty": Counter(), "source": Counter()}
-    names = _write_problems(out, shards, counts)
+    names = _write_problems(out, shards)
+    columns = ["difficulty", "source"]
+    finished = pa.concat_tables(pq.read_table(out / name, columns=columns) for name in names)
     manifest = {
         "name": config.name,
         "record_version": VERSION,
@@ -190,7 +185,7 @@ def _write(
         # without what only says where and how fast it ran
         "config": config.model_dump(mode="json", exclude={"out", "cache", "workers"}),
         "funnel": funnel,
-        "counts": {name: dict(sorted(counter.items())) for name, counter in counts.items()},
+        "counts": {name: _numbers(finished[name].to_pylist()) for name in columns},
         "files": {name: file_digest(out / name) for name in [*names, "audit.parquet"]},
         **extra,
     }
@@ -211,20 +206,19 @@ def _losses(logs: Sequence[Shard]) -> str:
     return "; ".join(told) or "the sources hold none"
 
 
-def _write_problems(
-    out: Path, shards: Sequence[Shard], counts: dict[str, Counter[str]]
-) -> list[str]:
+def _numbers(labels: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(label or "unknown" for label in labels).items()))
+
+
+def _write_problems(out: Path, shards: Sequence[Shard]) -> list[str]:
     """The files of the finished set, by name."""
     items = (Item(problem) for shard in shards for problem in read_problems(shard.path))
     names: list[str] = []
     for batch, _ in batches(items, _OUT_ROWS, _OUT_MB):
         problems = [item.value for item in batch if isinstance(item.value, Problem)]
-        if not problems:
-            continue
-        names.append(f"data/train-{len(names):05}.parquet")
-        write_problems(out / names[-1], problems)
-        for name, counter in counts.items():
-            counter.update(getattr(problem, name) or "unknown" for problem in problems)
+        if problems:
+            names.append(f"data/train-{len(names):05}.parquet")
+            write_problems(out / names[-1], problems)
     return names
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import importlib.metadata
 import importlib.util
 import json
@@ -73,22 +74,24 @@ def cases(test: dict[str, Any]) -> int:
 
     Those of functions that it calls count, and a loop of them for many.
     """
-    if "code" not in test:
-        return 1
+    return max(1, sum(map(_count, _asserting(test)))) if "code" in test else 1
+
+
+def _asserting(test: dict[str, Any]) -> list[ast.AST]:
+    """A test in assertions and the functions of its setup that it calls; [] of what is no Python."""
     tree = parsed(test["code"])
     if tree is None:
-        return 1
+        return []
     called = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    helpers = _assertions(test.get("setup", ""))
-    return max(1, _count(tree) + sum(n for name, n in helpers.items() if name in called))
+    functions = _functions(test.get("setup", ""))
+    return [tree, *(function for function in functions if function.name in called)]
 
 
-@lru_cache(maxsize=256)
-def _assertions(setup: str) -> dict[str, int]:
-    """Assertions by the function that makes them."""
-    tree = parsed(setup)
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)] if tree else []
-    return {function.name: _count(function) for function in functions}
+@lru_cache(maxsize=8)
+def _functions(setup: str) -> list[ast.FunctionDef]:
+    """The functions of a setup, which the tests of a problem often share."""
+    tree = parsed(setup) if "assert" in setup else None  # else nothing of it matters
+    return [node for node in tree.body if isinstance(node, ast.FunctionDef)] if tree else []
 
 
 def _count(tree: ast.AST) -> int:
@@ -113,18 +116,12 @@ def comparisons(test: dict[str, Any], most: int | None = None) -> list[tuple[str
     if "code" not in test:
         given = test["stdin"] if "stdin" in test else test["args"]
         return [(_plain(given), _plain(test["expected"]))]
-    tree = parsed(test["code"])
-    if tree is None:
-        return [(_plain(test["code"]), "")]
     names = {test.get("entry_point"), "candidate"}
-    asking: list[ast.AST] = [tree]
-    setup = test.get("setup", "")
-    if "assert" in setup and (helpers := parsed(setup)):  # else it need not be parsed
-        called = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        functions = (node for node in helpers.body if isinstance(node, ast.FunctionDef))
-        asking += (function for function in functions if function.name in called)
-    found = list(islice((pair for part in asking for pair in _asserted(part, names)), most))
-    return found or [(_plain(test["code"]) + _plain(setup), "")]
+    parts = _asserting(test)
+    if not parts:
+        return [(_plain(test["code"]), "")]
+    found = list(islice((pair for part in parts for pair in _asserted(part, names)), most))
+    return found or [(_plain(test["code"]) + _plain(test.get("setup", "")), "")]
 
 
 def _plain(value: Any) -> str:
@@ -135,7 +132,7 @@ def _asserted(tree: ast.AST, names: set[str | None]) -> Iterator[tuple[str, str]
     for node in ast.walk(tree):
         if not isinstance(node, ast.Assert):
             continue
-        test = node.test
+        test = copy.deepcopy(node.test)
         for name in ast.walk(test):
             if isinstance(name, ast.Name) and name.id in names:
                 name.id = _TESTED

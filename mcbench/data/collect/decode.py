@@ -51,8 +51,7 @@ def parse_json(text: Any, field: str) -> Any:
     Raises:
         Unusable: not text, not JSON, or nested deeper than Python reads.
     """
-    if not isinstance(text, str):
-        raise Unusable("malformed", f"{field} should be JSON text, found {type_name(text)}")
+    of_type(str, text, field, "JSON text")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -210,8 +209,21 @@ def is_plain(value: Any, depth: int = _DEPTH) -> bool:
     return value is None or isinstance(value, (str, int, float))
 
 
+_KINDS: dict[type, str] = {str: "text", dict: "an object", list: "a list", type(None): "nothing"}
+
+
 def type_name(value: Any) -> str:
     """What a value is, for people."""
-    names = {"str": "text", "dict": "an object", "list": "a list", "NoneType": "nothing"}
-    name = type(value).__name__
-    return names.get(name, name)
+    return _KINDS.get(type(value), type(value).__name__)
+
+
+def of_type(kind: type, value: Any, field: str, wanted: str = "") -> Any:
+    """``value``, which has to be of this kind.
+
+    Raises:
+        Unusable: it is not; the message says what was ``wanted`` and what was found.
+    """
+    if not isinstance(value, kind):
+        told = f"{field} should be {wanted or _KINDS[kind]}, found {type_name(value)}"
+        raise Unusable("malformed", told)
+    return value

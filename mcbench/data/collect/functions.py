@@ -31,11 +31,7 @@ def humaneval_row(row: Row, reader: RowReader) -> Row:
     solution = row.get("canonical_solution")
     return {
         "id": text_field(row, "task_id").rpartition("/")[2],
-        "statement": prompt,
-        "fn_name": name,
-        "starter_code": prompt,
         "preamble": before,
-        "language": "en",
         "references": (prompt + solution,) if isinstance(solution, str) else (),
     }
 
@@ -57,7 +53,6 @@ def mbpp_row(row: Row, reader: RowReader) -> Row:
     return {
         "statement": text_field(row, "text|prompt").replace("\r\n", "\n"),
         "fn_name": name,
-        "language": "en",
         "references": (solution,),
         "metadata": {"shown_tests": list(asserts)},
     }
@@ -125,11 +120,7 @@ def kodcode_row(row: Row, reader: RowReader) -> Row:
     else:
         for test in tests:
             reader.check(f"{test.name}()", setup=source, entry_point=entry)
-    return {
-        "fn_name": entry,
-        "starter_code": info.get("function_declaration") or "",
-        "language": "en",
-    }
+    return {"fn_name": entry, "starter_code": info.get("function_declaration") or ""}
 
 
 # LeetCodeDataset ----------------------------------------------------------------------------------
@@ -167,7 +158,6 @@ def leetcode_row(row: Row, reader: RowReader) -> Row:
         "fn_name": name,
         "starter_code": row.get("starter_code") or shown,
         "preamble": header + "\n",
-        "language": "en",
         "url": f"https://leetcode.com/problems/{row['task_id']}/",
         "metadata": {"platform": "leetcode"},
     }

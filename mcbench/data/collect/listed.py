@@ -1,5 +1,5 @@
-"""Sets with tests as lists of inputs and outputs: APPS, TACO, DeepCoder, open-r1's verifiable
-problems, CodeContests, Codeforces, and any other rows through a mapping.
+"""Sets with tests as lists of inputs and outputs: APPS, TACO, DeepCoder, LiveCodeBench, open-r1's
+verifiable problems, CodeContests, Codeforces, and any other rows through a mapping.
 
 Tests are one object of lists, "inputs" and "outputs" with an optional "fn_name", or a list of
 objects with one input and output each.
@@ -19,8 +19,10 @@ from mcbench.data.collect.decode import (
     json_or_itself,
     names,
     object_or_none,
+    of_type,
     parse_json,
     type_name,
+    unpack_pickled_json,
 )
 from mcbench.data.collect.rows import read_rows
 from mcbench.data.schema import Difficulty
@@ -49,10 +51,8 @@ def add_tests(
     if isinstance(tests, dict):
         fn_name = method_name(tests.get("fn_name")) or method_name(fn_name)
         rows = pairs(tests.get("inputs"), tests.get("outputs"), where)
-    elif not isinstance(tests, list):
-        raise Unusable("malformed", f"{where} should be a list, found {type_name(tests)}")
     else:
-        for number, case in enumerate(tests):
+        for number, case in enumerate(of_type(list, tests, where)):
             if not isinstance(case, dict) or set(keys) - case.keys():
                 raise Unusable("malformed", f"test {number} of {where} lacks {', '.join(keys)}")
         fn_name = method_name(fn_name or (tests and tests[0].get("fn_name")))
@@ -144,16 +144,61 @@ def deepcoder_row(row: Row, reader: RowReader) -> Row:
     }
 
 
+# LiveCodeBench ------------------------------------------------------------------------------------
+
+# Problems that its ERRATA.md names; their scores count all the same, as on the leaderboard.
+_ERRATA = {
+    "errata_several_answers": (
+        "abc311_c abc326_d abc327_b abc333_e abc343_e abc362_c arc185_c abc343_a "
+        "find-words-containing-character find-the-peaks "
+        "generate-binary-strings-without-adjacent-zeros"
+    ),
+    "errata_wrong_tests": (
+        "abc350_c apply-operations-to-make-string-empty most-frequent-ids arc189_a"
+    ),
+    "errata_interactive": "abc337_e abc355_e",
+}
+
+
+def livecodebench_row(row: Row, reader: RowReader) -> Row:
+    """All tests together, the public ones first."""
+    columns = ("public_test_cases", "private_test_cases")
+    tests = [test for name in columns for test in _tests_of(row, name)]
+    kinds = {test.get("testtype") for test in tests}
+    fn_name = ""
+    if kinds == {"functional"}:
+        fn_name = add_functional(reader, tests, column(row, "metadata.func_name"))
+    elif kinds == {"stdin"}:
+        for test in tests:
+            reader.stdio(test.get("input"), test.get("output"))
+    else:
+        found = ", ".join(sorted(map(str, kinds))) or "no tests"
+        raise Unusable("malformed", f"tests should be all stdin or all functional, found {found}")
+    title = str(row.get("question_title") or "")
+    known = {text_field(row, "question_id"), "-".join(title.lower().split())}
+    flags = tuple(flag for flag, problems in _ERRATA.items() if known & set(problems.split()))
+    return {"fn_name": fn_name, "flags": flags}
+
+
+def _tests_of(row: Row, name: str) -> list[Row]:
+    """Public tests are JSON text, private ones that or base64 of zlib of a pickled JSON text, which
+    is parsed without unpickling (:mod:`mcbench.data.collect.decode`).
+    """
+    text = of_type(str, row.get(name), name)
+    read = parse_json if text.lstrip()[:1] == "[" else unpack_pickled_json
+    tests: list[Row] = read(text, name)
+    if not isinstance(tests, list) or not all(isinstance(test, dict) for test in tests):
+        raise Unusable("malformed", f"{name} should hold a list of objects")
+    return tests
+
+
 # open-r1 ------------------------------------------------------------------------------------------
 
 
 def verifiable_row(row: Row, reader: RowReader) -> Row:
     info = row.get("verification_info")
     info = parse_json(info, "verification_info") if isinstance(info, str) else info
-    if not isinstance(info, dict):
-        found = type_name(info)
-        raise Unusable("malformed", f"verification_info should be an object, found {found}")
-    if info.get("language", "python") != "python":
+    if of_type(dict, info, "verification_info").get("language", "python") != "python":
         raise Unusable("unsupported", f"its tests are for {info['language']}, not Python")
     where = "verification_info.test_cases"
     return {"fn_name": add_tests(reader, info.get("test_cases"), where)}
@@ -198,7 +243,6 @@ def codeforces_row(row: Row, reader: RowReader) -> Row:
         "date": day,
         "url": f"https://codeforces.com/problemset/problem/{contest}/{index}" if index else "",
         "difficulty": level_of_rating(row.get("rating")),
-        "language": "en",
     }
 
 
@@ -223,14 +267,14 @@ def _codeforces_page(row: Row) -> str:
         for example in row.get("examples") or []
         if isinstance(example, dict)
     ]
-    headed = {
-        name: [f"{heading}\n\n{row[name]}"] if row.get(name) else []
-        for name, heading in (
-            ("input_format", "Input"), ("output_format", "Output"), ("note", "Note"),
-        )
-    }  # fmt: skip
-    parts = [text_field(row, "description"), *headed["input_format"], *headed["output_format"]]
-    return "\n\n".join([*parts, *examples, *headed["note"]])
+    input_format, output_format, note = (
+        [f"{heading}\n\n{row[name]}"] if row.get(name) else [] for name, heading in _HEADED.items()
+    )
+    description = text_field(row, "description")
+    return "\n\n".join([description, *input_format, *output_format, *examples, *note])
+
+
+_HEADED = {"input_format": "Input", "output_format": "Output", "note": "Note"}
 
 
 # CodeContests -------------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ from mcbench.data.collect.decode import (
     TESTS_MB,
     Unusable,
     object_or_none,
+    of_type,
     seconds,
-    type_name,
 )
 from mcbench.errors import UserError
 from mcbench.files import read_data
@@ -101,11 +101,8 @@ def _yaml(package: _Package, path: Path) -> dict[str, Any]:
         data = read_data(text)
     except UserError as error:
         raise Unusable("malformed", f"{path.name} is {shorten(str(error))}") from None
-    if data is None:
-        return {}
-    if not isinstance(data, dict):
-        raise Unusable("malformed", f"{path.name} should be a map, found {type_name(data)}")
-    return data
+    settings: dict[str, Any] = of_type(dict, {} if data is None else data, path.name, "a map")
+    return settings
 
 
 def _text(value: Any) -> str:
@@ -231,11 +228,10 @@ def _add_test(reader: RowReader, package: _Package, case: _Case, checked: bool) 
     path = case.path
     options = {"checker_args": case.flags} if checked else _options(case.flags)
     name = path.relative_to(package.folder / "data").with_suffix("").as_posix()
-    needs = [suffix for suffix in (".args", ".files") if path.with_suffix(suffix).exists()]
-    if needs:
-        reader.left_out.append(f"test {name}: needs {needs[0]}, not only standard input")
-        return
     try:
+        for suffix in (".args", ".files"):
+            if path.with_suffix(suffix).exists():
+                raise Unusable("unsupported", f"needs {suffix}, not only standard input")
         stdin = _read(package, path, TEST_MB)
         expected = _read(package, path.with_suffix(".ans"), TEST_MB)
     except Unusable as error:

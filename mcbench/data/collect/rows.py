@@ -188,12 +188,8 @@ def _table_rows(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
     number = 0
     try:
         for batch in _batches(path, columns):
-            for index in range(batch.num_rows):
+            for data in batch if isinstance(batch, list) else _one_by_one(batch):
                 number += 1
-                if isinstance(batch, _Large):
-                    data = batch.refused()
-                else:
-                    (data,) = batch.slice(index, 1).to_pylist()
                 yield Row(f"row {number} of {path.name}", data)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise Disappeared(
@@ -201,19 +197,14 @@ def _table_rows(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
         ) from error
 
 
-@dataclass(frozen=True)
-class _Large:
-    """Rows of a parquet file that are not unpacked; ``size_mb``: of each, on average."""
-
-    num_rows: int
-    size_mb: float
-
-    def refused(self) -> Unusable:
-        told = f"{self.size_mb:.1f} MB a row, more than {UNPACKED_MB:g} MB"
-        return Unusable("oversized", f"its group of rows unpacks to {told}")
+def _one_by_one(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    for index in range(batch.num_rows):
+        yield from batch.slice(index, 1).to_pylist()
 
 
-def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch | _Large]:
+def _batches(
+    path: Path, columns: Sequence[str] | None
+) -> Iterator[pa.RecordBatch | list[Unusable]]:
     """Batches of a parquet file, or of what `datasets` writes with save_to_disk.
 
     What a group of rows unpacks to stands in the file, and is looked at before it is. (A file that
@@ -232,7 +223,9 @@ def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBat
             own = [one for one in parts if one.path_in_schema.partition(".")[0] in chosen]
             size = sum(one.total_uncompressed_size for one in own) / MB / max(1, told.num_rows)
             if size > UNPACKED_MB:
-                yield _Large(told.num_rows, size)
+                size_told = f"{size:.1f} MB a row, more than {UNPACKED_MB:g} MB"
+                detail = f"its group of rows unpacks to {size_told}"
+                yield [Unusable("oversized", detail) for _ in range(told.num_rows)]
                 continue
             yield from file.iter_batches(
                 _BATCH_ROWS, row_groups=[group], columns=chosen, use_threads=False

@@ -16,13 +16,17 @@ from mcbench.data.collect.adapter import Adapter, RowReader
 from mcbench.data.collect.decode import MB, Unusable
 from mcbench.data.collect.files import SourceFile, hub_files, local_files, local_folder
 from mcbench.data.collect.listed import MappedField, TestKey, mapping_adapter
-from mcbench.data.collect.published import ADAPTERS, PROBLEM_PACKAGE
 from mcbench.data.collect.rows import Disappeared, Row, check_columns, package_folders, read_rows
 from mcbench.data.schema import Difficulty, Problem, Rejected
 from mcbench.errors import UserError, unknown
+from mcbench.files import rows_beside
 from mcbench.settings import Settings
 
-MAPPING = "mapping"
+ADAPTERS = {
+    name: Adapter.read({"name": name, **about}, f"source {name}")
+    for name, about in rows_beside(__file__, "sources.toml").items()
+}
+PACKAGES, MAPPING = "problem-package", "mapping"
 _OTHER_LAYOUT = (
     "The published set has it ({}): check that this is that set, name a revision with the old "
     f"layout, or read it through adapter: {MAPPING}"
@@ -114,7 +118,7 @@ class OpenSource:
         self.files = self._files()
 
     def _files(self) -> list[SourceFile]:
-        if self.adapter is PROBLEM_PACKAGE:
+        if self.source.adapter == PACKAGES:
             return [local_folder(Path(self.source.path))]
         patterns = self.source.files or self.adapter.subsets[self.subset]
         if self.source.path:
@@ -168,7 +172,12 @@ class OpenSource:
                     if taken == self.source.limit:
                         return
                     done += 1
-                    if not self._belongs(row):
+                    belongs = self.adapter.belongs  # what cannot be read does, to be told of
+                    if (
+                        belongs
+                        and isinstance(row.data, dict)
+                        and not belongs(row.data, self.subset)
+                    ):
                         continue
                     taken += 1
                     if done > start:
@@ -177,16 +186,6 @@ class OpenSource:
                 detail = f"{error}; what was read before it is kept"
                 yield Item(Rejected(self.label, "source_disappeared", detail))
                 return
-
-    def _belongs(self, row: Row) -> bool:
-        """Whether a row is of the subset; what cannot be read is, so that it is told of."""
-        belongs = self.adapter.belongs
-        if belongs is None or isinstance(row.data, Unusable):
-            return True
-        try:
-            return belongs(row.data, self.subset)
-        except Exception:  # foreign data: its conversion says what is wrong
-            return True
 
     def _convert(self, row: Row, index: int, file: SourceFile) -> Problem | Rejected:
         adapter = self.adapter
@@ -314,7 +313,7 @@ def local_size(source: Source) -> str:
     if not source.path:
         return f"{source.adapter}: from the hub, its size is known once it is read"
     opened = OpenSource(source)
-    if opened.adapter is PROBLEM_PACKAGE:
+    if source.adapter == PACKAGES:
         number = sum(1 for _ in package_folders(Path(source.path)))
         return f"{source.adapter}: {number} packages, about {number * _PACKAGE_S / 60:.0f} min"
     paths = [file.get(file.name) for file in opened.files]
