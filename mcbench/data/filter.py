@@ -34,10 +34,7 @@ RuleName = Literal[
     "shell", "other_language", "special_judge",
 ]  # fmt: skip
 RULES: tuple[RuleName, ...] = get_args(RuleName)
-DROPPING: tuple[RuleName, ...] = (
-    *("language", "recency", "length", "damaged", "repetitive"),
-    *("interactive", "database", "shell", "other_language"),
-)
+DROPPING = tuple(name for name in RULES if name not in ("image", "special_judge"))
 """What drops by default."""
 
 
@@ -135,18 +132,13 @@ def _length(problem: Problem, config: FilterConfig) -> str:
 _ODD = re.compile(r"""[^\w\s.,;:!?'"()\[\]{}<>=+*/^%|&$#@~`\\≤≥≠×·…–—-]""")
 
 
-def _prose_words(problem: Problem) -> list[str]:
-    prose = re.sub(r"```.*?```", " ", problem.statement, flags=re.DOTALL)
-    return [word.lower() for word in _WORD.findall(prose)][:200]
-
-
 def _repetitive(problem: Problem, config: FilterConfig) -> str:
     """Few different words; a short text has too few to tell."""
-    words = _prose_words(problem)
+    prose = re.sub(r"```.*?```", " ", problem.statement, flags=re.DOTALL)
+    words = [word.lower() for word in _WORD.findall(prose)][:200]
     distinct = len(set(words)) / len(words) if len(words) >= _ENOUGH else 1.0
-    return (
-        f"only {distinct:.0%} of the words are distinct" if distinct < config.min_distinct else ""
-    )
+    told = f"only {distinct:.0%} of the words are distinct"
+    return told if distinct < config.min_distinct else ""
 
 
 def _damaged(problem: Problem, config: FilterConfig) -> str:

@@ -78,7 +78,7 @@ def cases(test: dict[str, Any]) -> int:
 
 
 def _asserting(test: dict[str, Any]) -> list[ast.AST]:
-    """A test in assertions and the functions of its setup that it calls; [] of what is no Python."""
+    """A test of assertions and the functions of its setup that it calls; [] if it is no Python."""
     tree = parsed(test["code"])
     if tree is None:
         return []

@@ -84,15 +84,12 @@ def summary_text(manifest: dict[str, Any], full: bool = False) -> str:
         for rule, actions in sorted(stage["rules"].items()):
             dropped = actions.get("drop", 0)
             if full or dropped:
-                others = [a for a in ("change", "flag", "keep") if actions.get(a)]
-                other = ", ".join(f"{actions[action]} {action}" for action in others)
+                other = _labels({a: actions[a] for a in ("change", "flag", "keep") if a in actions})
                 told = f"{'':<14} {rule:<18} {'':>8} {'':>8} {dropped:>8}  {other}"
                 lines.append(told.rstrip())
-    for name, counter in manifest["counts"].items():
-        lines.append(f"{name}: " + ", ".join(f"{n} {label}" for label, n in counter.items()))
+    lines += [f"{name}: {_labels(counts)}" for name, counts in manifest["counts"].items()]
     if before := manifest.get("difficulty", {}).get("before"):
-        told = ", ".join(f"{n} {label}" for label, n in before.items())
-        lines.append(f"difficulty before selection: {told}")
+        lines.append(f"difficulty before selection: {_labels(before)}")
         lines.append(f"predicted difficulty: {_prediction(manifest)}")
     return "\n".join(lines)
 
@@ -133,11 +130,11 @@ def inspect(out: Path, per_rule: int = 2) -> str:
 def card(name: str, description: str, manifest: dict[str, Any]) -> str:
     """A data set card in the hub's format (YAML header and Markdown)."""
     given = {**manifest, "name": name, "description": description, "dimensions": DIMENSIONS}
+    return _template("card.md").render(given, labels=_labels, dropped=_dropped)
 
-    def labels(counts: dict[str, int]) -> str:
-        return ", ".join(f"{n} {label}" for label, n in counts.items())
 
-    return _template("card.md").render(given, labels=labels, dropped=_dropped)
+def _labels(counts: dict[str, int]) -> str:
+    return ", ".join(f"{n} {label}" for label, n in counts.items())
 
 
 def _dropped(rules: dict[str, dict[str, int]]) -> str:

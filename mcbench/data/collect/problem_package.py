@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -246,15 +247,16 @@ def _options(flags: list[str]) -> dict[str, Any]:
     if "space_change_sensitive" in flags:
         options["space_sensitive"] = True
     for name, value in pairwise(flags):
-        try:
-            tolerance = float(value)
-        except ValueError:
-            continue
-        if name in ("float_tolerance", "float_relative_tolerance"):
-            options["rtol"] = tolerance
-        if name in ("float_tolerance", "float_absolute_tolerance"):
-            options["atol"] = tolerance
+        with suppress(ValueError):
+            options |= dict.fromkeys(_TOLERANCES.get(name, ()), float(value))
     return options
+
+
+_TOLERANCES = {
+    "float_tolerance": ("rtol", "atol"),
+    "float_relative_tolerance": ("rtol",),
+    "float_absolute_tolerance": ("atol",),
+}
 
 
 def _references(package: _Package, reader: RowReader) -> tuple[str, ...]:

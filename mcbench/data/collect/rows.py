@@ -29,7 +29,8 @@ from mcbench.data.collect.decode import (
 )
 from mcbench.errors import UserError
 
-SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".parquet", ".arrow")
+_TABLES = (".parquet", ".arrow")
+SUFFIXES = (".jsonl", ".jsonl.gz", ".json", *_TABLES)
 _ROWS_TO_JUDGE = 20  # a broken first row must not condemn a file
 _BATCH_ROWS = 8  # of a parquet file; a row of tests may have many megabytes
 
@@ -61,7 +62,7 @@ def read_rows(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
     try:
         if path.is_dir():
             yield from _packages(path)
-        elif name.endswith((".parquet", ".arrow")):
+        elif name.endswith(_TABLES):
             yield from _table_rows(path, columns)
         elif name.endswith((".jsonl", ".jsonl.gz")):
             with gzip.open(path) if name.endswith(".gz") else path.open("rb") as file:
@@ -84,7 +85,9 @@ def check_columns(path: Path, needed: Sequence[str], source: str, hint: str) -> 
     """
     found: set[str] = set()
     missing = list(needed)
-    for columns in _columns(path):
+    rows = (row.data for row in read_rows(path, None) if isinstance(row.data, dict))
+    known: Iterable[Iterable[str]] = islice(rows, _ROWS_TO_JUDGE)
+    for columns in [_schema(path)] if path.name.endswith(_TABLES) else known:
         found |= set(columns)
         missing = [names for names in needed if not found & set(names.split("|"))]
         if not missing:
@@ -93,15 +96,6 @@ def check_columns(path: Path, needed: Sequence[str], source: str, hint: str) -> 
         raise UserError(f"{source} holds no readable row; is it the right file?")
     column, shown = missing[0].replace("|", " or "), ", ".join(sorted(found))
     raise UserError(f"{source} has no column {column}; found: {shown}. {hint}")
-
-
-def _columns(path: Path) -> Iterator[Iterable[str]]:
-    """The columns of a table, or of the first rows of JSON."""
-    if path.name.endswith((".parquet", ".arrow")):
-        yield _schema(path)
-        return
-    rows = (row.data for row in read_rows(path, None) if isinstance(row.data, dict))
-    yield from islice(rows, _ROWS_TO_JUDGE)
 
 
 def _packages(folder: Path) -> Iterator[Row]:
