@@ -37,10 +37,6 @@ _MIN_MEASURED = 10
 _MIN_LABELLED = 30
 
 
-def _equal_weights() -> dict[str, float]:
-    return dict.fromkeys(DIMENSIONS, 1.0)
-
-
 class DifficultyConfig(Settings):
     """How difficulty is predicted, calibrated and selected.
 
@@ -62,7 +58,7 @@ class DifficultyConfig(Settings):
         UserError: an unknown dimension or label, a value out of range, shares that do not sum to 1.
     """
 
-    weights: dict[str, NonNegativeFloat] = Field(default_factory=_equal_weights)
+    weights: dict[str, NonNegativeFloat] = dict.fromkeys(DIMENSIONS, 1.0)
     pass_rates: str = ""
     easy_from: Share = 2 / 3
     hard_below: Share = 1 / 3
@@ -195,13 +191,8 @@ class Difficulty(GlobalStage):
 
     def summarise(self, batch: list[Problem]) -> pa.Table:
         """Id, prediction, and what the source says."""
-        return pa.table(
-            {
-                "id": pa.array([record.id for record in batch], pa.string()),
-                "score": pa.array([record.difficulty_score for record in batch], pa.float64()),
-                "source": pa.array([record.difficulty for record in batch], pa.string()),
-            }
-        )
+        rows = [{"id": r.id, "score": r.difficulty_score, "source": r.difficulty} for r in batch]
+        return pa.Table.from_pylist(rows, schema=_SUMMARY)
 
     def decide(self, summary: pa.Table) -> dict[str, Decision]:
         """A label for every record; a reason for every one that is not selected."""
@@ -314,6 +305,9 @@ class Difficulty(GlobalStage):
         size = min((available.get(label, 0) / share for label, share in wanted.items()), default=0)
         size = min(size, self.config.size or size)
         return {label: int(size * shares.get(label, 0) + 1e-9) for label in labels}
+
+
+_SUMMARY = pa.schema([("id", pa.string()), ("score", pa.float64()), ("source", pa.string())])
 
 
 def _lot(seed: int, name: str) -> bytes:
