@@ -125,7 +125,7 @@ class Adapter(Settings):
         values |= own
         if not reader.tests:
             reason = f": {reader.left_out[0]}" if reader.left_out else ""
-            raise Unusable("no_tests", f"no usable test{reason}")
+            raise Unusable(f"no usable test{reason}", "no_tests")
         flags = tuple(values.pop("flags", ()))
         if reader.left_out:
             flags = ("tests_left_out", *flags)
@@ -202,10 +202,10 @@ def text_field(row: dict[str, Any], path: str) -> str:
     """
     value, label = column(row, path), path.replace("|", " or ")
     if value is None:
-        raise Unusable("malformed", f"{label} is missing")
+        raise Unusable(f"{label} is missing")
     text: str = of_type(str, value, label)
     if not text.strip():
-        raise Unusable("malformed", f"{label} is empty")
+        raise Unusable(f"{label} is empty")
     return text
 
 

@@ -54,7 +54,7 @@ def add_tests(
     else:
         for number, case in enumerate(of_type(list, tests, where)):
             if not isinstance(case, dict) or set(keys) - case.keys():
-                raise Unusable("malformed", f"test {number} of {where} lacks {', '.join(keys)}")
+                raise Unusable(f"test {number} of {where} lacks {', '.join(keys)}")
         fn_name = method_name(fn_name or (tests and tests[0].get("fn_name")))
         rows = [(case[keys[0]], case[keys[1]]) for case in tests]
         if fn_name:
@@ -76,14 +76,13 @@ def add_functional(reader: RowReader, tests: Any, name: Any) -> str:
     """
     fn_name = method_name(name)
     if not fn_name:
-        raise Unusable("malformed", "the tests call a method that metadata.func_name lacks")
+        raise Unusable("the tests call a method that metadata.func_name lacks")
     for number, test in enumerate(tests):
         expected = parse_json(test.get("output"), f"the output of test {number}")
         try:
             args = [json.loads(line) for line in test["input"].split("\n")]
         except (AttributeError, KeyError, ValueError, RecursionError):
-            told = f"arguments are not JSON lines: {test.get('input')!r:.60}"
-            raise Unusable("malformed", told) from None
+            raise Unusable(f"arguments are not JSON lines: {test.get('input')!r:.60}") from None
         reader.call(args, expected)
     return fn_name
 
@@ -97,7 +96,7 @@ def method_name(value: Any) -> str:
     if not value:
         return ""
     if not isinstance(value, str) or not value.isidentifier():
-        raise Unusable("malformed", f"fn_name is no Python name: {value!r:.60}")
+        raise Unusable(f"fn_name is no Python name: {value!r:.60}")
     return value
 
 
@@ -109,10 +108,9 @@ def pairs(inputs: Any, outputs: Any, where: str) -> list[tuple[Any, Any]]:
     """
     if not isinstance(inputs, list) or not isinstance(outputs, list):
         found = f"{type_name(inputs)} and {type_name(outputs)}"
-        raise Unusable("malformed", f"{where} needs lists of inputs and outputs, has {found}")
+        raise Unusable(f"{where} needs lists of inputs and outputs, has {found}")
     if len(inputs) != len(outputs):
-        counts = f"{len(inputs)} inputs and {len(outputs)} outputs"
-        raise Unusable("malformed", f"{where} has {counts}")
+        raise Unusable(f"{where} has {len(inputs)} inputs and {len(outputs)} outputs")
     return list(zip(inputs, outputs, strict=True))
 
 
@@ -173,7 +171,7 @@ def livecodebench_row(row: Row, reader: RowReader) -> Row:
             reader.stdio(test.get("input"), test.get("output"))
     else:
         found = ", ".join(sorted(map(str, kinds))) or "no tests"
-        raise Unusable("malformed", f"tests should be all stdin or all functional, found {found}")
+        raise Unusable(f"tests should be all stdin or all functional, found {found}")
     title = str(row.get("question_title") or "")
     known = {text_field(row, "question_id"), "-".join(title.lower().split())}
     flags = tuple(flag for flag, problems in _ERRATA.items() if known & set(problems.split()))
@@ -188,7 +186,7 @@ def _tests_of(row: Row, name: str) -> list[Row]:
     read = parse_json if text.lstrip()[:1] == "[" else unpack_pickled_json
     tests: list[Row] = read(text, name)
     if not isinstance(tests, list) or not all(isinstance(test, dict) for test in tests):
-        raise Unusable("malformed", f"{name} should hold a list of objects")
+        raise Unusable(f"{name} should hold a list of objects")
     return tests
 
 
@@ -199,7 +197,7 @@ def verifiable_row(row: Row, reader: RowReader) -> Row:
     info = row.get("verification_info")
     info = parse_json(info, "verification_info") if isinstance(info, str) else info
     if of_type(dict, info, "verification_info").get("language", "python") != "python":
-        raise Unusable("unsupported", f"its tests are for {info['language']}, not Python")
+        raise Unusable(f"its tests are for {info['language']}, not Python", "unsupported")
     where = "verification_info.test_cases"
     return {"fn_name": add_tests(reader, info.get("test_cases"), where)}
 
@@ -219,12 +217,12 @@ def codeforces_row(row: Row, reader: RowReader) -> Row:
     """Interactive problems and those that read files are refused."""
     if row.get("interaction_format"):
         told = "interactive: its answers depend on a dialogue with the judge"
-        raise Unusable("unsupported", told)
+        raise Unusable(told, "unsupported")
     if row.get("input_mode") not in (None, "stdio"):
-        raise Unusable("unsupported", f"reads its input from a {row['input_mode']}")
+        raise Unusable(f"reads its input from a {row['input_mode']}", "unsupported")
     tests = row.get("official_tests") or []
     if not isinstance(tests, list) or not all(isinstance(test, dict) for test in tests):
-        raise Unusable("malformed", "official_tests should be a list of objects")
+        raise Unusable("official_tests should be a list of objects")
     for test in tests:
         reader.stdio(test.get("input"), test.get("output"))
     key, checker = text_field(row, "id"), row.get("generated_checker") or ""
@@ -252,7 +250,7 @@ def _add_generated(reader: RowReader, contest: str, problem: str) -> None:
     The official tests are only those that the site shows whole, which are short.
     """
     if not contest.isdecimal():
-        raise Unusable("malformed", f"the id {problem!r} does not begin with a contest's number")
+        raise Unusable(f"the id {problem!r} does not begin with a contest's number")
     assert reader.other is not None
     path = reader.other(f"generated_tests/test_cases_{int(contest):04}.parquet")
     for row in read_rows(path, ("problem_id", *_KEYS)):
@@ -288,7 +286,7 @@ _CONTEST_LEVELS = {1: "easy", 2: "medium", 3: "hard", 4: "hard", 5: "hard"}
 def contests_row(row: Row, reader: RowReader) -> Row:
     """The tests that the set's authors generated come last."""
     if row.get("input_file") or row.get("output_file"):
-        raise Unusable("unsupported", "reads or writes files")
+        raise Unusable("reads or writes files", "unsupported")
     for part in ("public_tests", "private_tests", "generated_tests"):
         tests = object_or_none(row.get(part))
         for given, answer in zip(tests.get("input") or [], tests.get("output") or [], strict=False):

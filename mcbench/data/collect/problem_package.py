@@ -39,7 +39,7 @@ def package_row(row: dict[str, Any], reader: RowReader) -> dict[str, Any]:
     settings = _yaml(package, package.folder / "problem.yaml")
     kinds = set(_words(settings.get("type"))) | set(_words(settings.get("validation")))
     if refused := sorted(kinds & _NO_ANSWER_FILE):
-        raise Unusable("unsupported", f"{refused[0]}: answers cannot be compared with a file")
+        raise Unusable(f"{refused[0]}: answers cannot be compared with a file", "unsupported")
     language, statement = _statement(package)
     checker, checker_language = _checker(package, kinds)
     flags = _words(settings.get("validator_flags"))
@@ -101,7 +101,7 @@ def _yaml(package: _Package, path: Path) -> dict[str, Any]:
     try:
         data = read_data(text)
     except UserError as error:
-        raise Unusable("malformed", f"{path.name} is {shorten(str(error))}") from None
+        raise Unusable(f"{path.name} is {shorten(str(error))}") from None
     settings: dict[str, Any] = of_type(dict, {} if data is None else data, path.name, "a map")
     return settings
 
@@ -145,11 +145,11 @@ def _statement(package: _Package) -> tuple[str, str]:
             if match := _STATEMENT.fullmatch(path.name):
                 found.setdefault(match[1] or "en", path)
     if not found:
-        raise Unusable("unsupported", "no statement in LaTeX or Markdown (perhaps only a PDF)")
+        raise Unusable("no statement in LaTeX or Markdown (perhaps only a PDF)", "unsupported")
     language = "en" if "en" in found else sorted(found)[0]
     text = _read(package, found[language], 8.0)
     if not text.strip():
-        raise Unusable("malformed", "the statement is empty")
+        raise Unusable("the statement is empty")
     return language.partition("-")[0], text
 
 
@@ -163,12 +163,12 @@ def _checker(package: _Package, kinds: set[str]) -> tuple[str, str]:
     files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
     if not files or "default" in kinds:  # a validator that problem.yaml does not ask for
         if "custom" in kinds:
-            raise Unusable("malformed", "validation is custom, but there is no output validator")
+            raise Unusable("validation is custom, but there is no output validator")
         return "", ""
     languages = {".py": "python", ".cpp": "c++", ".cc": "c++"}
     sources = [path for path in files if path.suffix in languages]
     if len(sources) != 1:
-        raise Unusable("unsupported", "its output validator is not one file in Python or C++")
+        raise Unusable("its output validator is not one file in Python or C++", "unsupported")
     return _read(package, sources[0], 1.0), languages[sources[0].suffix]
 
 
@@ -232,7 +232,7 @@ def _add_test(reader: RowReader, package: _Package, case: _Case, checked: bool) 
     try:
         for suffix in (".args", ".files"):
             if path.with_suffix(suffix).exists():
-                raise Unusable("unsupported", f"needs {suffix}, not only standard input")
+                raise Unusable(f"needs {suffix}, not only standard input", "unsupported")
         stdin = _read(package, path, TEST_MB)
         expected = _read(package, path.with_suffix(".ans"), TEST_MB)
     except Unusable as error:
@@ -279,14 +279,14 @@ def _read(package: _Package, path: Path, limit_mb: float) -> str:
             or not UTF-8.
     """
     if not path.is_file():
-        raise Unusable("malformed", f"{path.name} is missing or no plain file")
+        raise Unusable(f"{path.name} is missing or no plain file")
     place = path.resolve()
     if not any(place.is_relative_to(f.resolve()) for f in (package.folder, package.root)):
-        raise Unusable("hostile", f"{path.name} is a link to a file outside the source")
+        raise Unusable(f"{path.name} is a link to a file outside the source", "hostile")
     size = path.stat().st_size / MB
     if size > limit_mb:
-        raise Unusable("oversized", f"{path.name} has {size:.1f} MB, more than {limit_mb:g} MB")
+        raise Unusable(f"{path.name} has {size:.1f} MB, more than {limit_mb:g} MB", "oversized")
     try:
         return path.read_bytes().decode()
     except UnicodeDecodeError:
-        raise Unusable("malformed", f"{path.name} is not UTF-8") from None
+        raise Unusable(f"{path.name} is not UTF-8") from None

@@ -125,8 +125,7 @@ def _json_lines(file: BinaryIO | gzip.GzipFile, name: str) -> Iterator[Row]:
     for number, line in enumerate(iter(lambda: file.readline(limit + 1), b""), start=1):
         where = f"line {number} of {name}"
         if len(line) > limit and not line.endswith(b"\n"):
-            reason = f"the line has more than {limit_mb:g} MB"
-            yield Row(where, Unusable("oversized", reason))
+            yield Row(where, Unusable(f"the line has more than {limit_mb:g} MB", "oversized"))
             while piece := file.readline(min(limit, MB)):  # to its end, not kept
                 if piece.endswith(b"\n"):
                     break
@@ -142,13 +141,13 @@ def _parsed(line: bytes, unpacked: bool) -> dict[str, Any] | Unusable:
     except Unusable as refused:
         return refused
     except (ValueError, RecursionError) as error:
-        return Unusable("malformed", f"not JSON ({shorten(str(error))})")
+        return Unusable(f"not JSON ({shorten(str(error))})")
 
 
 def _object(data: Any) -> dict[str, Any] | Unusable:
     if isinstance(data, dict):
         return data
-    return Unusable("malformed", f"holds {type_name(data)}, not an object")
+    return Unusable(f"holds {type_name(data)}, not an object")
 
 
 def _json_array(path: Path) -> Iterator[Row]:
@@ -219,7 +218,7 @@ def _batches(
             if size > UNPACKED_MB:
                 size_told = f"{size:.1f} MB a row, more than {UNPACKED_MB:g} MB"
                 detail = f"its group of rows unpacks to {size_told}"
-                yield [Unusable("oversized", detail) for _ in range(told.num_rows)]
+                yield [Unusable(detail, "oversized") for _ in range(told.num_rows)]
                 continue
             yield from file.iter_batches(
                 _BATCH_ROWS, row_groups=[group], columns=chosen, use_threads=False
