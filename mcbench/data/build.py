@@ -26,13 +26,7 @@ from mcbench.data.filter import Filter
 from mcbench.data.judge import Judge
 from mcbench.data.pipeline import Pipeline, Progress, Shard, Stage
 from mcbench.data.process import Process
-from mcbench.data.report import (
-    FUNNEL_PAGE,
-    card,
-    describe_difficulty,
-    funnel_page,
-    summary_text,
-)
+from mcbench.data.report import FUNNEL_PAGE, card, describe_difficulty, funnel_page, summary_text
 from mcbench.data.schema import Problem
 from mcbench.data.storage import VERSION, read_problems, write_problems
 from mcbench.data.verify import Verify

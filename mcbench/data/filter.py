@@ -104,10 +104,9 @@ def _language(problem: Problem, config: FilterConfig) -> str:
 
 
 def _recency(problem: Problem, config: FilterConfig) -> str:
-    if not (config.first_date or config.last_date):
-        return ""
     if not problem.date:
-        return "no date" if config.unknown_date == "drop" else ""
+        bound = config.first_date or config.last_date
+        return "no date" if bound and config.unknown_date == "drop" else ""
     if problem.date < config.first_date:
         return f"{problem.date} is before {config.first_date}"
     if config.last_date and problem.date > config.last_date:

@@ -206,7 +206,7 @@ def _called(code: str) -> str:
     """The arguments of the first call of the tested function in an expression, where literal."""
     tree = parsed(code)
     for node in ast.walk(tree) if tree else ():
-        if isinstance(node, ast.Call) and _is_tested(node.func):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == _TESTED:
             return _literals([*node.args, *(keyword.value for keyword in node.keywords)])
     return ""
 
@@ -215,10 +215,6 @@ def _answer(code: str) -> str:
     """An expected answer as text, where it is literal."""
     tree = parsed(code)
     return _literals([n.value for n in tree.body if isinstance(n, ast.Expr)]) if tree else ""
-
-
-def _is_tested(function: ast.expr) -> bool:
-    return isinstance(function, ast.Name) and function.id == _TESTED
 
 
 def _literals(nodes: list[ast.expr]) -> str:

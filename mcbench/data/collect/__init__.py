@@ -20,12 +20,4 @@ from mcbench.data.collect.source import (
     read_source,
 )
 
-__all__ = [
-    "ADAPTERS",
-    "Item",
-    "OpenSource",
-    "Source",
-    "Unusable",
-    "load_sources",
-    "read_source",
-]
+__all__ = ["ADAPTERS", "Item", "OpenSource", "Source", "Unusable", "load_sources", "read_source"]

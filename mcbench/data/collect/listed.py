@@ -334,8 +334,10 @@ def mapping_adapter(
         levels: from the source's words for difficulty to easy, medium and hard.
 
     Raises:
-        UserError: a needed column is missing.
+        UserError: there is no name, or a needed column is missing.
     """
+    if not name:
+        raise UserError("a source with a mapping needs a name, with which its ids begin")
     if "statement" not in columns:
         raise UserError("a mapping needs the column of the statement: columns.statement")
     if "tests" not in columns and not {"inputs", "outputs"} <= columns.keys():

@@ -53,10 +53,11 @@ def package_row(row: dict[str, Any], reader: RowReader) -> dict[str, Any]:
     limits = object_or_none(settings.get("limits"))
     source = settings.get("source")
     source = source[0] if isinstance(source, list) and source else source
-    url = source.get("url") if isinstance(source, dict) else settings.get("source_url")
+    if not isinstance(source, dict):
+        source = {"name": source, "url": settings.get("source_url")}
     name = settings.get("name")
     name = (name.get(language) or name.get("en")) if isinstance(name, dict) else name
-    contest = _text(source.get("name") if isinstance(source, dict) else source)
+    contest = _text(source.get("name"))
     return {
         "id": row["name"] if row["name"] != "." else package.folder.resolve().name,
         "statement": statement + _samples(package),
@@ -66,7 +67,7 @@ def package_row(row: dict[str, Any], reader: RowReader) -> dict[str, Any]:
         "date": _date(contest, row["name"]),
         "time_limit_s": _time_limit(package, limits),
         "memory_limit_mb": _number(limits.get("memory")),
-        "url": _text(url),
+        "url": _text(source.get("url")),
         "language": language,
         "tags": tuple(_words(settings.get("keywords"))),
         "references": _references(package, reader),

@@ -19,14 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mcbench.data.audit import shorten
-from mcbench.data.collect.decode import (
-    MB,
-    ROW_MB,
-    UNPACKED_MB,
-    Unusable,
-    check_values,
-    type_name,
-)
+from mcbench.data.collect.decode import MB, ROW_MB, UNPACKED_MB, Unusable, check_values, type_name
 from mcbench.errors import UserError
 
 _TABLES = (".parquet", ".arrow")

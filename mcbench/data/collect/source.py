@@ -75,14 +75,9 @@ class Source(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.adapter != MAPPING:
-            if self.adapter not in ADAPTERS:
-                raise unknown("source", self.adapter, [*ADAPTERS, MAPPING])
-            if self.columns or self.test_keys or self.levels:
-                raise UserError(f"columns, test_keys and levels belong to {MAPPING!r}")
-        elif not self.name:
-            raise UserError("a source with a mapping needs a name, with which its ids begin")
         adapter = self.reader()
+        if self.adapter != MAPPING and (self.columns or self.test_keys or self.levels):
+            raise UserError(f"columns, test_keys and levels belong to {MAPPING!r}")
         adapter.subset(self.subset)
         if not self.path and not (self.repo or adapter.repo):
             raise UserError(f"a source of {self.adapter} needs a path (a file or folder)")
@@ -92,7 +87,13 @@ class Source(Settings):
         """The adapter that reads the rows."""
         if self.adapter == MAPPING:
             return mapping_adapter(self.name, self.columns, self.test_keys, self.levels)
-        return ADAPTERS[self.adapter]
+        return _published(self.adapter)
+
+
+def _published(name: str) -> Adapter:
+    if name not in ADAPTERS:
+        raise unknown("source", name, [*ADAPTERS, MAPPING])
+    return ADAPTERS[name]
 
 
 @dataclass(frozen=True)
@@ -257,9 +258,7 @@ def describe_sources(name: str | None = None) -> str:
         )
     if name == MAPPING:
         return _MAPPING_HELP
-    if name not in ADAPTERS:
-        raise unknown("source", name, [*ADAPTERS, MAPPING])
-    adapter = ADAPTERS[name]
+    adapter = _published(name)
     needed = [names.replace("|", " or ") for names in adapter.needs]
     known = {name for names in adapter.needs for name in names.split("|")}
     used = [name for name in adapter.all_columns if name not in known]
