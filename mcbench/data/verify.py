@@ -271,7 +271,8 @@ class Verify(BatchStage):
             # Most endless loops are mutants.
             limit = min(problem.time_limit_s, 0.5 + 5 * time_s)
             few = replace(problem, tests=problem.tests[:_MUTATION_TESTS], time_limit_s=limit)
-            submissions += [few.submission(code) for code in codes]
+            original = few.submission(problem.references[0])
+            submissions += [replace(original, code=code) for code in codes]
         results = iter(self.judge.results(submissions, early_exit=True))
         checked = (
             self._strength(problem, list(islice(results, len(codes))), ledger)
