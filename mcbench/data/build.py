@@ -140,8 +140,8 @@ def _counted(name: str, shards: Sequence[Shard], before: int | None = None) -> d
     after = sum(shard.rows for shard in shards)
     log = _log(shards, ["rule", "action", "record"]).drop_duplicates()
     rules: dict[str, dict[str, int]] = {}
-    for (rule, action), number in log.groupby(["rule", "action"]).size().items():
-        rules.setdefault(rule, {})[action] = int(number)
+    for (rule, action), number in sorted(Counter(zip(log.rule, log.action, strict=True)).items()):
+        rules.setdefault(rule, {})[action] = number
     if before is None:
         before = after + sum(actions.get("drop", 0) for actions in rules.values())
     return {"stage": name, "in": before, "out": after, "rules": rules}

@@ -196,7 +196,8 @@ def _tests_of(row: Row, name: str) -> list[Row]:
 def verifiable_row(row: Row, reader: RowReader) -> Row:
     info = row.get("verification_info")
     info = parse_json(info, "verification_info") if isinstance(info, str) else info
-    if of_type(dict, info, "verification_info").get("language", "python") != "python":
+    info = of_type(dict, info, "verification_info")
+    if info.get("language", "python") != "python":
         raise Unusable(f"its tests are for {info['language']}, not Python", "unsupported")
     where = "verification_info.test_cases"
     return {"fn_name": add_tests(reader, info.get("test_cases"), where)}
@@ -345,7 +346,7 @@ def mapping_adapter(
     given = {str(key): path for key, path in columns.items()}
     keys = (test_keys.get("input", "input"), test_keys.get("output", "output"))
     needed = [given[key] for key in ("statement", "tests", *_LISTS) if key in given]
-    words = {key.lower().replace(" ", "_"): value for key, value in levels.items()}
+    words: dict[str, str] = {key.lower().replace(" ", "_"): value for key, value in levels.items()}
     return Adapter(
         name=name,
         about="rows read through a mapping",

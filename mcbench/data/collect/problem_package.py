@@ -43,13 +43,12 @@ def package_row(row: dict[str, Any], reader: RowReader) -> dict[str, Any]:
     language, statement = _statement(package)
     checker, checker_language = _checker(package, kinds)
     flags = _words(settings.get("validator_flags"))
-    found = [
-        case
-        for part in ("sample", "secret")
-        for case in _cases(package, package.folder / "data" / part, flags)
-    ]
-    for case in _fitting(found, reader):
-        _add_test(reader, package, case, bool(checker))
+    found: dict[Path, list[str]] = {}
+    for part in ("sample", "secret"):
+        found.update(_cases(package, package.folder / "data" / part, flags))
+    for path in _fitting(list(found), reader):
+        options = {"checker_args": found[path]} if checker else _options(found[path])
+        _add_test(reader, package, path, options)
     limits = object_or_none(settings.get("limits"))
     source = settings.get("source")
     source = source[0] if isinstance(source, list) and source else source
@@ -86,15 +85,6 @@ class _Package:
 
     folder: Path
     root: Path
-
-
-@dataclass(frozen=True)
-class _Case:
-    """The input file of a test, its size with the answer in MiB, and the validator's flags."""
-
-    path: Path
-    size_mb: float
-    flags: list[str]
 
 
 def _yaml(package: _Package, path: Path) -> dict[str, Any]:
@@ -197,8 +187,11 @@ def _samples(package: _Package) -> str:
     )
 
 
-def _cases(package: _Package, folder: Path, flags: list[str]) -> Iterator[_Case]:
-    """The tests of a data folder and of the groups below it; a group's flags replace the outer."""
+def _cases(package: _Package, folder: Path, flags: list[str]) -> Iterator[tuple[Path, list[str]]]:
+    """The input files of a data folder and of the groups below it, with the validator's flags.
+
+    A group's replace the outer.
+    """
     if not folder.is_dir():
         return
     for name in ("testdata.yaml", "test_group.yaml"):
@@ -209,26 +202,30 @@ def _cases(package: _Package, folder: Path, flags: list[str]) -> Iterator[_Case]
         if path.is_dir() and path.suffix != ".files":
             yield from _cases(package, path, flags)
         elif path.suffix == ".in":
-            files = [file for file in (path, path.with_suffix(".ans")) if file.is_file()]
-            yield _Case(path, sum(file.stat().st_size for file in files) / MB, flags)
+            yield path, flags
 
 
-def _fitting(found: list[_Case], reader: RowReader) -> list[_Case]:
+def _fitting(found: list[Path], reader: RowReader) -> list[Path]:
     """The tests that are not too much together, the smaller ones first, in their order."""
     left = TESTS_MB
     kept = set()
-    for case in sorted(found, key=lambda case: case.size_mb):
-        left -= case.size_mb
-        if left >= 0 or case.size_mb > TEST_MB:  # that alone is refused with reason
-            kept.add(case.path)
+    for path in sorted(found, key=_size_mb):
+        size = _size_mb(path)
+        left -= size
+        if left >= 0 or size > TEST_MB:  # that alone is refused with reason
+            kept.add(path)
         else:
-            reader.leave_out(f"beyond {TESTS_MB:g} MB of tests ({case.path.name})")
-    return [case for case in found if case.path in kept]
+            reader.leave_out(f"beyond {TESTS_MB:g} MB of tests ({path.name})")
+    return [path for path in found if path in kept]
 
 
-def _add_test(reader: RowReader, package: _Package, case: _Case, checked: bool) -> None:
-    path = case.path
-    options = {"checker_args": case.flags} if checked else _options(case.flags)
+def _size_mb(path: Path) -> float:
+    """Of a test's input and answer."""
+    files = (file for file in (path, path.with_suffix(".ans")) if file.is_file())
+    return sum(file.stat().st_size for file in files) / MB
+
+
+def _add_test(reader: RowReader, package: _Package, path: Path, options: dict[str, Any]) -> None:
     name = path.relative_to(package.folder / "data").with_suffix("").as_posix()
     try:
         for suffix in (".args", ".files"):
