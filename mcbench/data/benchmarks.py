@@ -168,7 +168,7 @@ def check_window(start: str, end: str) -> None:
     for day in filter(None, (start, end)):
         if not is_date(day):
             raise UserError(f"a date is written YYYY-MM-DD, got {day!r}")
-    if start and end and start > end:
+    if end and start > end:
         raise UserError(f"no day is from {start} on and up to {end}")
 
 

@@ -104,27 +104,24 @@ def _stages(
     stack: ExitStack,
 ) -> Iterator[Stage]:
     """The stages in order, made when their turn comes: the evaluator starts processes."""
-    answers = cache / "answers"
-    for name in STAGES:
-        if name in config.skip:
-            continue
-        if name == "process":
-            yield Process(config.process, answers)
-        elif name == "filter":
-            yield Filter(config.filter)
-        elif name == "dedup":
-            yield Dedup(config.dedup)
-        elif name == "decontaminate":
-            against = (p for s in load_sources(config.against) for p in read_source(s))
-            index = Index.build([*evaluation, *against], config.decontaminate)
-            yield Decontaminate(index, config.decontaminate)
-        elif name == "verify":
-            judge = Judge(stack.enter_context(Evaluator(config.workers)))
-            yield Verify(judge, config.verify)
-        else:
-            yield Predict(config.difficulty)
-            rates = config.difficulty.pass_rates
-            yield Difficulty(config.difficulty, read_pass_rates(Path(rates)) if rates else {})
+    chosen = set(STAGES) - set(config.skip)
+    if "process" in chosen:
+        yield Process(config.process, cache / "answers")
+    if "filter" in chosen:
+        yield Filter(config.filter)
+    if "dedup" in chosen:
+        yield Dedup(config.dedup)
+    if "decontaminate" in chosen:
+        against = (p for s in load_sources(config.against) for p in read_source(s))
+        index = Index.build([*evaluation, *against], config.decontaminate)
+        yield Decontaminate(index, config.decontaminate)
+    if "verify" in chosen:
+        judge = Judge(stack.enter_context(Evaluator(config.workers)))
+        yield Verify(judge, config.verify)
+    if "difficulty" in chosen:
+        yield Predict(config.difficulty)
+        rates = config.difficulty.pass_rates
+        yield Difficulty(config.difficulty, read_pass_rates(Path(rates)) if rates else {})
 
 
 def _log(shards: Sequence[Shard], columns: Sequence[str]) -> pd.DataFrame:
