@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, Template
 from mcbench.data.difficulty import Difficulty
 from mcbench.data.features import DIMENSIONS
 from mcbench.data.schema import DIFFICULTIES
-from mcbench.data.storage import dataset_shards, read_manifest
+from mcbench.data.storage import read_manifest
 from mcbench.errors import UserError
 from mcbench.files import file_digest
 
@@ -35,7 +35,6 @@ def check_files(out: Path, manifest: dict[str, Any]) -> None:
             raise UserError(f"{out}/{name} is missing; build the set again")
         if file_digest(out / name) != sha256:
             raise UserError(f"{out}/{name} is not the file that was built; build the set again")
-    dataset_shards(out)
 
 
 def examples(out: Path, per_rule: int = 2, action: str = "drop") -> list[dict[str, str]]:

@@ -162,31 +162,32 @@ class OpenSource:
 
     def _read(self, start: int) -> Iterator[Item]:
         done = taken = 0
-        for file in self.files:
-            try:
-                path = file.get(file.name)
-                if self.adapter.needs:
-                    hint = _OTHER_LAYOUT.format(self.adapter.about)
-                    where = f"{file.name} of {self.label}"
-                    check_columns(path, self.adapter.needs, where, hint)
-                for row in read_rows(path, self.adapter.all_columns):
-                    if taken == self.source.limit:
-                        return
-                    done += 1
-                    belongs = self.adapter.belongs  # what cannot be read does, to be told of
-                    if (
-                        belongs
-                        and isinstance(row.data, dict)
-                        and not belongs(row.data, self.subset)
-                    ):
-                        continue
+        try:
+            for row, file in self._rows():
+                if taken == self.source.limit:
+                    return
+                done += 1
+                if self._belongs(row):
                     taken += 1
                     if done > start:
                         yield Item(self._convert(row, done - 1, file), done)
-            except Disappeared as error:
-                detail = f"{error}; what was read before it is kept"
-                yield Item(Rejected(self.label, "source_disappeared", detail))
-                return
+        except Disappeared as error:
+            detail = f"{error}; what was read before it is kept"
+            yield Item(Rejected(self.label, "source_disappeared", detail))
+
+    def _rows(self) -> Iterator[tuple[Row, SourceFile]]:
+        for file in self.files:
+            path = file.get(file.name)
+            if self.adapter.needs:
+                hint = _OTHER_LAYOUT.format(self.adapter.about)
+                check_columns(path, self.adapter.needs, f"{file.name} of {self.label}", hint)
+            for row in read_rows(path, self.adapter.all_columns):
+                yield row, file
+
+    def _belongs(self, row: Row) -> bool:
+        """Whether a row is of the subset; what cannot be read is, so that it is told of."""
+        belongs = self.adapter.belongs
+        return not belongs or isinstance(row.data, Unusable) or belongs(row.data, self.subset)
 
     def _convert(self, row: Row, index: int, file: SourceFile) -> Problem | Rejected:
         adapter = self.adapter
