@@ -116,30 +116,33 @@ def comparisons(test: dict[str, Any], most: int | None = None) -> list[tuple[str
     if "code" not in test:
         given = test["stdin"] if "stdin" in test else test["args"]
         return [(_plain(given), _plain(test["expected"]))]
-    names = {test.get("entry_point"), "candidate"}
-    parts = _asserting(test)
-    if not parts:
-        return [(_plain(test["code"]), "")]
-    found = list(islice((pair for part in parts for pair in _asserted(part, names)), most))
-    return found or [(_plain(test["code"]) + _plain(test.get("setup", "")), "")]
+    pairs = islice(_asserted(test), most)
+    found = [(ast.unparse(left), ast.unparse(right) if right else "") for left, right in pairs]
+    if found:
+        return found
+    setup = _plain(test.get("setup", "")) if parsed(test["code"]) else ""
+    return [(_plain(test["code"]) + setup, "")]
 
 
 def _plain(value: Any) -> str:
     return " ".join(value.split()) if isinstance(value, str) else json.dumps(value)
 
 
-def _asserted(tree: ast.AST, names: set[str | None]) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
+def _asserted(test: dict[str, Any]) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """What a test asserts: an expression and what it equals, None where it has to be true."""
+    names = {test.get("entry_point"), "candidate"}
+    nodes = (node for part in _asserting(test) for node in ast.walk(part))
+    for node in nodes:
         if not isinstance(node, ast.Assert):
             continue
-        test = copy.deepcopy(node.test)
-        for name in ast.walk(test):
+        asked = copy.deepcopy(node.test)
+        for name in ast.walk(asked):
             if isinstance(name, ast.Name) and name.id in names:
                 name.id = _TESTED
-        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq):
-            yield ast.unparse(test.left), ast.unparse(test.comparators[0])
+        if isinstance(asked, ast.Compare) and isinstance(asked.ops[0], ast.Eq):
+            yield asked.left, asked.comparators[0]
         else:
-            yield ast.unparse(test), ""
+            yield asked, None
 
 
 _EXAMPLE = re.compile(r"^[\s*>#-]*Input\s*\**:\**\s*(.+)$", re.MULTILINE | re.IGNORECASE)
@@ -162,12 +165,13 @@ def example_calls(problem: Problem, most: int = 40) -> dict[str, str]:
         if "args" in test:
             found[_values(test["args"])] = _values([test["expected"]])
         elif "code" in test:
-            calls = {_called(left): _answer(right) for left, right in comparisons(test, most)}
+            pairs = islice(_asserted(test), most)
+            calls = {_called(left): _literals([right] if right else []) for left, right in pairs}
             whole = f"{test['code']}\n{test.get('setup', '')}"
             found.update(calls if any(calls) else {_plain(whole): ""} if _tells(whole) else {})
     for line in _EXAMPLE.findall(problem.statement):
         code = _WORD.sub(lambda m: m[1] or _WORDS[m[2]], line.strip().strip("`* "))
-        found.setdefault(_called(f"{_TESTED}({code})"), "")
+        found.setdefault(_called(parsed(f"{_TESTED}({code})")), "")
     short = sorted(given for given in found if given and len(given) < _TELLING)
     telling = {given: told for given, told in found.items() if len(given) >= _TELLING}
     together = ";".join(f"{given}={found[given]}" for given in short)
@@ -202,19 +206,12 @@ def _tells(code: str) -> bool:
     return False
 
 
-def _called(code: str) -> str:
+def _called(tree: ast.AST | None) -> str:
     """The arguments of the first call of the tested function in an expression, where literal."""
-    tree = parsed(code)
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == _TESTED:
             return _literals([*node.args, *(keyword.value for keyword in node.keywords)])
     return ""
-
-
-def _answer(code: str) -> str:
-    """An expected answer as text, where it is literal."""
-    tree = parsed(code)
-    return _literals([n.value for n in tree.body if isinstance(n, ast.Expr)]) if tree else ""
 
 
 def _literals(nodes: list[ast.expr]) -> str:
