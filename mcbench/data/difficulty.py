@@ -145,7 +145,7 @@ class Calibration:
     """A falling step function from predicted score to pass rate, as knots."""
 
     scores: tuple[float, ...]
-    rates: tuple[float, ...]
+    pass_rates: tuple[float, ...]
     measured: int
 
     @classmethod
@@ -170,7 +170,7 @@ class Calibration:
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
         """Estimated pass rates; constant beyond the measured range."""
-        return np.interp(scores, self.scores, self.rates)
+        return np.interp(scores, self.scores, self.pass_rates)
 
 
 @dataclass(frozen=True)
@@ -183,10 +183,8 @@ class Difficulty(GlobalStage):
     name: ClassVar[str] = "difficulty"
 
     def configuration(self) -> Any:
-        """The pass rates count with their content, not the file's name."""
-        config = self.config.model_dump()
-        for name in ("weights", "pass_rates"):
-            del config[name]  # in the prediction already
+        """The pass rates count with their content, not the file's name; weights have decided."""
+        config = self.config.model_dump(exclude={"weights", "pass_rates"})
         return [config, sorted(self.measured.items())]
 
     def summarise(self, batch: list[Problem]) -> pa.Table:
@@ -227,7 +225,7 @@ class Difficulty(GlobalStage):
         """
         rows = summary.to_pandas()
         measured = rows.id.map(self.measured).astype(float)
-        if calibration := self.calibrate(summary):
+        if calibration := self.calibrate(rows):
             rates = measured.fillna(pd.Series(calibration(rows.score)))
             rows["pass_rate"] = rates.round(6)
             rows["provenance"] = np.where(measured.notna(), "measured", "calibrated")
@@ -267,11 +265,10 @@ class Difficulty(GlobalStage):
             "used": right > most + error,
         }
 
-    def calibrate(self, summary: pa.Table) -> Calibration | None:
+    def calibrate(self, rows: pd.DataFrame) -> Calibration | None:
         """The fit on the measured records of the set; None when no pass rates were given."""
         if not self.measured:
             return None
-        rows = summary.to_pandas()
         known = rows[rows.id.isin(self.measured)]
         return Calibration.fit(known.score.tolist(), known.id.map(self.measured).tolist())
 

@@ -66,11 +66,8 @@ class Process(BatchStage):
 
     def configuration(self) -> Any:
         """Where answers are kept and how patient we are with the server decide nothing."""
-        translator = self.config.translator
-        return {
-            **self.config.model_dump(),
-            "translator": [translator.model, translator.max_tokens] if translator else None,
-        }
+        patience = {"base_url", "api_key_env", "timeout_s", "attempts"}
+        return self.config.model_dump(exclude={"translator": patience})
 
     def run(self, batch: list[Problem]) -> Outcome:
         """Apply the rules to every record."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -58,18 +59,13 @@ def describe_difficulty(stage: Difficulty, summary: pa.Table) -> dict[str, Any]:
     rows = stage.label(summary)
     counts = rows.difficulty.value_counts()
     quartiles = rows.score.quantile(list(_QUARTILES.values()), interpolation="nearest")
-    calibration = stage.calibrate(summary)
+    calibration = stage.calibrate(rows)
     return {
         "before": {name: int(counts.get(name, 0)) for name in DIFFICULTIES},
         "score": {name: float(quartiles[q]) for name, q in _QUARTILES.items()},
         "provenance": {name or "none": n for name, n in rows.provenance.value_counts().items()},
         "prediction": stage.agreement(rows),
-        "calibration": calibration
-        and {
-            "measured": calibration.measured,
-            "scores": list(calibration.scores),
-            "pass_rates": list(calibration.rates),
-        },
+        "calibration": calibration and asdict(calibration),
     }
 
 

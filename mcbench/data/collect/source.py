@@ -130,11 +130,8 @@ class OpenSource:
     @property
     def identity(self) -> str:
         """Text that is equal where the same items are read."""
-        about = {
-            "source": {**self.source.model_dump(), "path": ""},
-            "files": [file.identity for file in self.files],
-        }
-        return json.dumps(about, sort_keys=True)
+        about = self.source.model_dump(exclude={"path"})
+        return json.dumps([about, *(file.identity for file in self.files)], sort_keys=True)
 
     def items(
         self, start: int = 0, seen: set[str] | None = None, *, progress: bool = False
