@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -251,20 +251,18 @@ def _tests(problem: Problem, ledger: Ledger, config: FilterConfig) -> Problem | 
 
 def _usable(
     tests: tuple[dict[str, Any], ...], config: FilterConfig
-) -> tuple[list[dict[str, Any]], Counter[str]]:
-    notes: Counter[str] = Counter()
-    answers: dict[str, set[str]] = {}
+) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """The tests that are small, of different inputs and of one mind; how many are not, and why."""
+    small = [test for test in tests if len(json.dumps(test)) <= config.max_test_kb * 1024]
     first: dict[str, dict[str, Any]] = {}
-    for test in tests:
-        size = len(json.dumps(test))
-        if size > config.max_test_kb * 1024:
-            notes["too large"] += 1
-            continue
+    answers: defaultdict[str, set[str]] = defaultdict(set)
+    for test in small:
         given = _input_of(test)
-        if given in first:
-            notes["repeated"] += 1
         first.setdefault(given, test)
-        answers.setdefault(given, set()).add(_answer_of(test))
-    contradictory = {given for given, told in answers.items() if len(told) > 1}
-    notes["contradictory"] = len(contradictory)
-    return [test for given, test in first.items() if given not in contradictory], notes
+        answers[given].add(_answer_of(test))
+    kept = [test for given, test in first.items() if len(answers[given]) == 1]
+    return kept, {
+        "too large": len(tests) - len(small),
+        "repeated": len(small) - len(first),
+        "contradictory": len(first) - len(kept),
+    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import importlib.metadata
 import importlib.util
 import json
@@ -78,20 +77,32 @@ def cases(test: dict[str, Any]) -> int:
 
 
 def _asserting(test: dict[str, Any]) -> list[ast.AST]:
-    """A test of assertions and the functions of its setup that it calls; [] if it is no Python."""
+    """A test of assertions and the functions of its setup that it calls; [] if it is no Python.
+
+    The function that is tested has the same name in all.
+    """
     tree = parsed(test["code"])
     if tree is None:
         return []
     called = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    functions = _functions(test.get("setup", ""))
-    return [tree, *(function for function in functions if function.name in called)]
+    names = (test.get("entry_point"), "candidate")
+    functions = _functions(test.get("setup", ""), names)
+    return [_renamed(tree, names), *(one for one in functions if one.name in called)]
 
 
 @lru_cache(maxsize=8)
-def _functions(setup: str) -> list[ast.FunctionDef]:
+def _functions(setup: str, names: tuple[str | None, ...]) -> list[ast.FunctionDef]:
     """The functions of a setup, which the tests of a problem often share."""
     tree = parsed(setup) if "assert" in setup else None  # else nothing of it matters
-    return [node for node in tree.body if isinstance(node, ast.FunctionDef)] if tree else []
+    inside = _renamed(tree, names).body if tree else []
+    return [node for node in inside if isinstance(node, ast.FunctionDef)]
+
+
+def _renamed(tree: ast.Module, names: tuple[str | None, ...]) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in names:
+            node.id = _TESTED
+    return tree
 
 
 def _count(tree: ast.AST) -> int:
@@ -130,15 +141,8 @@ def _plain(value: Any) -> str:
 
 def _asserted(test: dict[str, Any]) -> Iterator[tuple[ast.expr, ast.expr | None]]:
     """What a test asserts: an expression and what it equals, None where it has to be true."""
-    names = {test.get("entry_point"), "candidate"}
     nodes = (node for part in _asserting(test) for node in ast.walk(part))
-    for node in nodes:
-        if not isinstance(node, ast.Assert):
-            continue
-        asked = copy.deepcopy(node.test)
-        for name in ast.walk(asked):
-            if isinstance(name, ast.Name) and name.id in names:
-                name.id = _TESTED
+    for asked in (node.test for node in nodes if isinstance(node, ast.Assert)):
         if isinstance(asked, ast.Compare) and isinstance(asked.ops[0], ast.Eq):
             yield asked.left, asked.comparators[0]
         else:
