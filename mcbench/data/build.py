@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -85,7 +85,7 @@ def build(
     extra: dict[str, Any] = {}
     cost: tuple[int, float] = (0, 0.0)
     with ExitStack() as stack:
-        pipeline = stack.enter_context(Pipeline(cache, config.workers, progress))
+        pipeline = stack.enter_context(closing(Pipeline(cache, config.workers, progress)))
         for stage in _stages(config, evaluation, cache, stack):
             if isinstance(stage, Difficulty):
                 extra["difficulty"] = describe_difficulty(stage, pipeline.summary(stage, shards))

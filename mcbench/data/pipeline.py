@@ -123,7 +123,7 @@ _LIBRARIES = (
 
 
 class Pipeline:
-    """Runs stages over shards. Use it as a context manager where there are several workers.
+    """Runs stages over shards. It has to be closed where there are several workers.
 
     Args:
         cache: the folder that keeps what stages gave.
@@ -136,13 +136,10 @@ class Pipeline:
         self.workers = workers
         self.progress = progress or (lambda stage, done, of: None)
 
-    def __enter__(self) -> Pipeline:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
+    def close(self) -> None:
+        """End the workers, if there are any."""
         if "_pool" in vars(self):
             self._pool.shutdown(cancel_futures=True)
-            del self._pool
 
     def run(self, stage: Stage, shards: Sequence[Shard]) -> list[Shard]:
         """One stage over all shards, in order; a shard that is in the cache is not computed."""
