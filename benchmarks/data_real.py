@@ -97,8 +97,9 @@ def references(problems: list[Problem], samples: int, workers: int) -> dict[str,
             given.append((problem, programs[0]))
     with Evaluator(workers) as evaluator:
         jobs = [problem.submission(code, TIME_LIMIT_S) for problem, code in given]
-        endings = Judge(evaluator).endings(jobs)
-    failed = [(p, end) for (p, _), end in zip(given, endings, strict=True) if end is not None]
+        results = Judge(evaluator).results(jobs, early_exit=True)
+    pairs = zip(given, results, strict=True)
+    failed = [(p, result.tests[-1]) for (p, _), result in pairs if not result.passed]
     for problem, end in failed[:samples]:
         print(f"      {problem.id}: {end.verdict} {end.message[:100]}")
     rewarded = len(given) - len(failed)

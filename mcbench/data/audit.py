@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -14,10 +14,6 @@ from mcbench.evaluator.submission import printable
 
 Action = Literal["keep", "change", "drop", "flag"]
 _DETAIL, _EXCERPT = 300, 160  # characters kept
-
-SCHEMA = pa.schema(
-    [(name, pa.string()) for name in ("record", "stage", "rule", "action", "detail", "excerpt")]
-)
 
 
 @dataclass(frozen=True)
@@ -34,6 +30,9 @@ class AuditEntry:
     action: Action
     detail: str
     excerpt: str = ""
+
+
+SCHEMA = pa.schema([(field.name, pa.string()) for field in fields(AuditEntry)])
 
 
 class Ledger:

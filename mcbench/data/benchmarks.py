@@ -69,7 +69,7 @@ BENCHMARKS: dict[str, Benchmark] = {
 
 def is_benchmark(name: str) -> bool:
     """Whether a name is meant as that of an evaluation set, with or without a subset or path."""
-    return name in BENCHMARKS or (name.partition(":")[0] in BENCHMARKS and ":" in name)
+    return name.partition(":")[0] in BENCHMARKS
 
 
 def benchmark(name: str) -> Benchmark:
@@ -168,7 +168,7 @@ def check_window(start: str, end: str) -> None:
     for day in filter(None, (start, end)):
         if not is_date(day):
             raise UserError(f"a date is written YYYY-MM-DD, got {day!r}")
-    if start and end and start > end:
+    if end and start > end:
         raise UserError(f"no day is from {start} on and up to {end}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -26,13 +26,7 @@ from mcbench.data.filter import Filter
 from mcbench.data.judge import Judge
 from mcbench.data.pipeline import Pipeline, Progress, Shard, Stage
 from mcbench.data.process import Process
-from mcbench.data.report import (
-    FUNNEL_PAGE,
-    card,
-    describe_difficulty,
-    funnel_page,
-    summary_text,
-)
+from mcbench.data.report import FUNNEL_PAGE, card, describe_difficulty, funnel_page, summary_text
 from mcbench.data.schema import Problem
 from mcbench.data.storage import VERSION, read_problems, write_problems
 from mcbench.data.verify import Verify
@@ -82,13 +76,16 @@ def build(
     cache = Path(config.cache)
     make_writable(Path(config.out), "out")
     make_writable(cache, "cache")
-    shards = _collected(config, pool, cache, progress is not None)
+    if not config.sources and pool is None:
+        raise UserError("a build needs sources: entries with an adapter and what it reads")
+    shards = collect(load_sources(config.sources), cache, progress=progress is not None)
+    shards += collect_pool(pool or (), cache)
     funnel = [_counted("collect", shards)]
     logs = list(shards)
     extra: dict[str, Any] = {}
     cost: tuple[int, float] = (0, 0.0)
     with ExitStack() as stack:
-        pipeline = stack.enter_context(Pipeline(cache, config.workers, progress))
+        pipeline = stack.enter_context(closing(Pipeline(cache, config.workers, progress)))
         for stage in _stages(config, evaluation, cache, stack):
             if isinstance(stage, Difficulty):
                 extra["difficulty"] = describe_difficulty(stage, pipeline.summary(stage, shards))
@@ -107,36 +104,24 @@ def _stages(
     stack: ExitStack,
 ) -> Iterator[Stage]:
     """The stages in order, made when their turn comes: the evaluator starts processes."""
-    answers = cache / "answers"
-    for name in STAGES:
-        if name in config.skip:
-            continue
-        if name == "process":
-            yield Process(config.process, answers)
-        elif name == "filter":
-            yield Filter(config.filter)
-        elif name == "dedup":
-            yield Dedup(config.dedup)
-        elif name == "decontaminate":
-            against = (p for s in load_sources(config.against) for p in read_source(s))
-            index = Index.build([*evaluation, *against], config.decontaminate)
-            yield Decontaminate(index, config.decontaminate)
-        elif name == "verify":
-            judge = Judge(stack.enter_context(Evaluator(config.workers)))
-            yield Verify(judge, config.verify)
-        else:
-            yield Predict(config.difficulty)
-            rates = config.difficulty.pass_rates
-            yield Difficulty(config.difficulty, read_pass_rates(Path(rates)) if rates else {})
-
-
-def _collected(
-    config: BuildConfig, pool: Iterable[Problem] | None, cache: Path, progress: bool
-) -> list[Shard]:
-    if not config.sources and pool is None:
-        raise UserError("a build needs sources: entries with an adapter and what it reads")
-    shards = collect(load_sources(config.sources), cache, progress=progress)
-    return shards + (collect_pool(pool, cache) if pool is not None else [])
+    chosen = set(STAGES) - set(config.skip)
+    if "process" in chosen:
+        yield Process(config.process, cache / "answers")
+    if "filter" in chosen:
+        yield Filter(config.filter)
+    if "dedup" in chosen:
+        yield Dedup(config.dedup)
+    if "decontaminate" in chosen:
+        against = (p for s in load_sources(config.against) for p in read_source(s))
+        index = Index.build([*evaluation, *against], config.decontaminate)
+        yield Decontaminate(index, config.decontaminate)
+    if "verify" in chosen:
+        judge = Judge(stack.enter_context(Evaluator(config.workers)))
+        yield Verify(judge, config.verify)
+    if "difficulty" in chosen:
+        yield Predict(config.difficulty)
+        rates = config.difficulty.pass_rates
+        yield Difficulty(config.difficulty, read_pass_rates(Path(rates)) if rates else {})
 
 
 def _log(shards: Sequence[Shard], columns: Sequence[str]) -> pd.DataFrame:
@@ -180,8 +165,9 @@ def _write(
         raise UserError(f"no problem is left; {_losses(logs)}; {told}")
     for stale in (out / "data").glob("train-*.parquet"):
         stale.unlink()
-    counts: dict[str, Counter[str]] = {"difficulty": Counter(), "source": Counter()}
-    names = _write_problems(out, shards, counts)
+    names = _write_problems(out, shards)
+    columns = ["difficulty", "source"]
+    finished = pa.concat_tables(pq.read_table(out / name, columns=columns) for name in names)
     manifest = {
         "name": config.name,
         "record_version": VERSION,
@@ -190,7 +176,7 @@ def _write(
         # without what only says where and how fast it ran
         "config": config.model_dump(mode="json", exclude={"out", "cache", "workers"}),
         "funnel": funnel,
-        "counts": {name: dict(sorted(counter.items())) for name, counter in counts.items()},
+        "counts": {name: _numbers(finished[name].to_pylist()) for name in columns},
         "files": {name: file_digest(out / name) for name in [*names, "audit.parquet"]},
         **extra,
     }
@@ -211,20 +197,19 @@ def _losses(logs: Sequence[Shard]) -> str:
     return "; ".join(told) or "the sources hold none"
 
 
-def _write_problems(
-    out: Path, shards: Sequence[Shard], counts: dict[str, Counter[str]]
-) -> list[str]:
+def _numbers(labels: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(label or "unknown" for label in labels).items()))
+
+
+def _write_problems(out: Path, shards: Sequence[Shard]) -> list[str]:
     """The files of the finished set, by name."""
     items = (Item(problem) for shard in shards for problem in read_problems(shard.path))
     names: list[str] = []
     for batch, _ in batches(items, _OUT_ROWS, _OUT_MB):
         problems = [item.value for item in batch if isinstance(item.value, Problem)]
-        if not problems:
-            continue
-        names.append(f"data/train-{len(names):05}.parquet")
-        write_problems(out / names[-1], problems)
-        for name, counter in counts.items():
-            counter.update(getattr(problem, name) or "unknown" for problem in problems)
+        if problems:
+            names.append(f"data/train-{len(names):05}.parquet")
+            write_problems(out / names[-1], problems)
     return names
 
 

@@ -13,7 +13,7 @@ standard input in the following format") and do not count; nor do runs that are 
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
@@ -86,36 +86,29 @@ class Index:
     @classmethod
     def build(cls, problems: Iterable[Problem], config: DecontaminateConfig) -> Index:
         """Index evaluation problems; an empty collection gives an index that nothing hits."""
-        ids: list[str] = []
-        runs: list[Hashes] = []
-        examples: dict[str, dict[str, int]] = {}
-        calls: list[frozenset[int]] = []
-        inputs: dict[int, list[int]] = {}
-        tests: list[int] = []
-        for problem in problems:
-            asked = example_calls(problem)
+        known = []
+        examples: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        inputs: defaultdict[int, list[int]] = defaultdict(list)
+        for number, problem in enumerate(problems):
+            asked, pairs = example_calls(problem), example_inputs(problem)
             for given, told in asked.items():
-                examples.setdefault(f"{problem.fn_name}{given}", {}).setdefault(told, len(ids))
-            calls.append(frozenset(_given(asked)))
-            pairs = example_inputs(problem)
+                examples[f"{problem.fn_name}{given}"].setdefault(told, number)
             for pair in pairs:
-                inputs.setdefault(pair, []).append(len(ids))
-            tests.append(len(pairs))
-            ids.append(problem.id)
+                inputs[pair].append(number)
             tokens = words(problem.statement, config.numbers)
-            runs.append(np.unique(_telling(tokens, config)[0]))
-        hashes = np.concatenate([*runs, np.empty(0, dtype=np.uint64)])
-        numbers = np.repeat(np.arange(len(ids)), [len(r) for r in runs])
+            runs = np.unique(_telling(tokens, config)[0])
+            known.append((problem.id, frozenset(_given(asked)), len(pairs), runs))
+        ids, calls, tests, all_runs = zip(*known, strict=True) if known else ((),) * 4
+        hashes = np.concatenate([*all_runs, np.empty(0, dtype=np.uint64)])
+        numbers = np.repeat(np.arange(len(ids)), [len(runs) for runs in all_runs])
         owners = pd.DataFrame({"hash": hashes, "owner": numbers})
         often = owners.groupby("hash").owner.transform("size")
         owners = owners[often <= max(_PROBLEMS, len(ids) // 100)]
         sizes = np.bincount(owners.owner, minlength=len(ids))
         content = [owners[name].to_numpy().tobytes() for name in owners]
-        known = pd.Index(owners.hash.unique())
-        told = json.dumps([examples, inputs], sort_keys=True)
-        fingerprint = digest([*content, *ids, told])
-        asked_of = examples, tuple(calls), inputs, tuple(tests)
-        return cls(known, owners, tuple(ids), sizes, *asked_of, fingerprint)
+        fingerprint = digest([*content, *ids, json.dumps([examples, inputs], sort_keys=True)])
+        found = pd.Index(owners.hash.unique())
+        return cls(found, owners, ids, sizes, examples, calls, inputs, tests, fingerprint)
 
 
 def _given(asked: Iterable[str]) -> list[int]:

@@ -155,15 +155,12 @@ class _Records:
     """All summaries, as what is compared."""
 
     def __init__(self, summary: pa.Table, config: DedupConfig) -> None:
-        self.config = config
-        self.ids = summary["id"].to_pylist()
-        raw = b"".join(summary["signature"].to_pylist())
+        rows = {name: summary[name].to_numpy() for name in summary.column_names}
+        self.config, self.ids = config, rows["id"].tolist()
+        raw = b"".join(rows["signature"])
         self._signatures = np.frombuffer(raw, np.uint32).reshape(-1, config.permutations)
-        self._inputs, self._pairs = (summary[c].combine_chunks() for c in ("inputs", "pairs"))
-        self._whole, self._texts = (summary[c].to_numpy() for c in ("all_tests", "text"))
-        self._forms, self._names = (
-            summary[c].to_numpy(zero_copy_only=False) for c in ("form", "name")
-        )
+        self._inputs, self._pairs, self._whole = rows["inputs"], rows["pairs"], rows["all_tests"]
+        self._texts, self._forms, self._names = rows["text"], rows["form"], rows["name"]
         whole = np.where(self._whole == 0, -1, _buckets(self._whole))  # none of who has no tests
         self._buckets = np.column_stack([*self._bands(), whole])
 
@@ -185,8 +182,8 @@ class _Records:
 
     def _needed(self, first: int, second: int) -> float:
         """The similarity from which two records are near-duplicates; 2 where none is enough."""
-        mine, yours = (set(self._pairs[record].as_py()) for record in (first, second))
-        given, given_too = (set(self._inputs[record].as_py()) for record in (first, second))
+        mine, yours = (set(self._pairs[record].tolist()) for record in (first, second))
+        given, given_too = (set(self._inputs[record].tolist()) for record in (first, second))
         same, common = len(mine & yours), len(given & given_too)
         if 4 * (common - same) > common:  # of the inputs they share have two answers
             return 2.0

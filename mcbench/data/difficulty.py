@@ -37,10 +37,6 @@ _MIN_MEASURED = 10
 _MIN_LABELLED = 30
 
 
-def _equal_weights() -> dict[str, float]:
-    return dict.fromkeys(DIMENSIONS, 1.0)
-
-
 class DifficultyConfig(Settings):
     """How difficulty is predicted, calibrated and selected.
 
@@ -62,7 +58,7 @@ class DifficultyConfig(Settings):
         UserError: an unknown dimension or label, a value out of range, shares that do not sum to 1.
     """
 
-    weights: dict[str, NonNegativeFloat] = Field(default_factory=_equal_weights)
+    weights: dict[str, NonNegativeFloat] = dict.fromkeys(DIMENSIONS, 1.0)
     pass_rates: str = ""
     easy_from: Share = 2 / 3
     hard_below: Share = 1 / 3
@@ -149,7 +145,7 @@ class Calibration:
     """A falling step function from predicted score to pass rate, as knots."""
 
     scores: tuple[float, ...]
-    rates: tuple[float, ...]
+    pass_rates: tuple[float, ...]
     measured: int
 
     @classmethod
@@ -174,7 +170,7 @@ class Calibration:
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
         """Estimated pass rates; constant beyond the measured range."""
-        return np.interp(scores, self.scores, self.rates)
+        return np.interp(scores, self.scores, self.pass_rates)
 
 
 @dataclass(frozen=True)
@@ -187,21 +183,14 @@ class Difficulty(GlobalStage):
     name: ClassVar[str] = "difficulty"
 
     def configuration(self) -> Any:
-        """The pass rates count with their content, not the file's name."""
-        config = self.config.model_dump()
-        for name in ("weights", "pass_rates"):
-            del config[name]  # in the prediction already
+        """The pass rates count with their content, not the file's name; weights have decided."""
+        config = self.config.model_dump(exclude={"weights", "pass_rates"})
         return [config, sorted(self.measured.items())]
 
     def summarise(self, batch: list[Problem]) -> pa.Table:
         """Id, prediction, and what the source says."""
-        return pa.table(
-            {
-                "id": pa.array([record.id for record in batch], pa.string()),
-                "score": pa.array([record.difficulty_score for record in batch], pa.float64()),
-                "source": pa.array([record.difficulty for record in batch], pa.string()),
-            }
-        )
+        rows = [{"id": r.id, "score": r.difficulty_score, "source": r.difficulty} for r in batch]
+        return pa.Table.from_pylist(rows, schema=_SUMMARY)
 
     def decide(self, summary: pa.Table) -> dict[str, Decision]:
         """A label for every record; a reason for every one that is not selected."""
@@ -236,7 +225,7 @@ class Difficulty(GlobalStage):
         """
         rows = summary.to_pandas()
         measured = rows.id.map(self.measured).astype(float)
-        if calibration := self.calibrate(summary):
+        if calibration := self.calibrate(rows):
             rates = measured.fillna(pd.Series(calibration(rows.score)))
             rows["pass_rate"] = rates.round(6)
             rows["provenance"] = np.where(measured.notna(), "measured", "calibrated")
@@ -276,11 +265,10 @@ class Difficulty(GlobalStage):
             "used": right > most + error,
         }
 
-    def calibrate(self, summary: pa.Table) -> Calibration | None:
+    def calibrate(self, rows: pd.DataFrame) -> Calibration | None:
         """The fit on the measured records of the set; None when no pass rates were given."""
         if not self.measured:
             return None
-        rows = summary.to_pandas()
         known = rows[rows.id.isin(self.measured)]
         return Calibration.fit(known.score.tolist(), known.id.map(self.measured).tolist())
 
@@ -314,6 +302,9 @@ class Difficulty(GlobalStage):
         size = min((available.get(label, 0) / share for label, share in wanted.items()), default=0)
         size = min(size, self.config.size or size)
         return {label: int(size * shares.get(label, 0) + 1e-9) for label in labels}
+
+
+_SUMMARY = pa.schema([("id", pa.string()), ("score", pa.float64()), ("source", pa.string())])
 
 
 def _lot(seed: int, name: str) -> bytes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -61,28 +60,14 @@ def _unsaid(problem: Problem) -> str:
     return ""
 
 
-FORMS: dict[str, Callable[[Problem], Row]] = {
-    "trl": _trl,
-    "verl": _verl,
-}
+FORMS: dict[str, Callable[[Problem], Row]] = {"trl": _trl, "verl": _verl}
 
 
-@dataclass
-class Exported:
-    """What was written: the file, its rows, and how many problems were left out for what reason."""
-
-    path: Path
-    rows: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)
-
-    def __str__(self) -> str:
-        lines = [f"{self.rows} problems written to {self.path}"]
-        lines += [f"{number} left out: {reason}" for reason, number in self.left_out.items()]
-        return "\n".join(lines)
-
-
-def export(folder: Path, form: str, out: Path) -> Exported:
+def export(folder: Path, form: str, out: Path) -> str:
     """Write a built set as ``train.parquet`` and ``README.md`` in ``out``.
+
+    Returns:
+        For people: how many problems were written where, and left out for what reason.
 
     Raises:
         UserError: an unknown form, no finished set, or no problem that the form can hold.
@@ -91,18 +76,20 @@ def export(folder: Path, form: str, out: Path) -> Exported:
         raise unknown("form", form, FORMS)
     manifest = read_manifest(folder)
     make_writable(out, "out")
-    done = Exported(out / "train.parquet")
-    rows = []
+    rows: list[Row] = []
+    left_out: Counter[str] = Counter()
     for problem in iter_dataset(folder):
         # TRL's rows go to our own reward, which knows all.
         if reason := problem.unjudged() or ("" if form == "trl" else _unsaid(problem)):
-            done.left_out[reason] += 1
+            left_out[reason] += 1
         else:
             rows.append(FORMS[form](problem))
     if not rows:
-        raise UserError(f"no problem of {folder} can be written as {form}: {dict(done.left_out)}")
-    done.rows = len(rows)
-    write_table(done.path, pa.Table.from_pylist(rows))
+        raise UserError(f"no problem of {folder} can be written as {form}: {dict(left_out)}")
+    path = out / "train.parquet"
+    write_table(path, pa.Table.from_pylist(rows))
+    lines = [f"{number} left out: {reason}" for reason, number in left_out.items()]
+    told = "\n".join([f"{len(rows)} problems written to {path}", *lines])
     text = card(manifest["name"], "", manifest).replace("data/train-*.parquet", "train.parquet")
-    write_atomic(out / "README.md", f"{text}\nWritten in the form of {form}. {done}\n")
-    return done
+    write_atomic(out / "README.md", f"{text}\nWritten in the form of {form}. {told}\n")
+    return told

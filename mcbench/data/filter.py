@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,10 +34,7 @@ RuleName = Literal[
     "shell", "other_language", "special_judge",
 ]  # fmt: skip
 RULES: tuple[RuleName, ...] = get_args(RuleName)
-DROPPING: tuple[RuleName, ...] = (
-    *("language", "recency", "length", "damaged", "repetitive"),
-    *("interactive", "database", "shell", "other_language"),
-)
+DROPPING = tuple(name for name in RULES if name not in ("image", "special_judge"))
 """What drops by default."""
 
 
@@ -107,10 +104,9 @@ def _language(problem: Problem, config: FilterConfig) -> str:
 
 
 def _recency(problem: Problem, config: FilterConfig) -> str:
-    if not (config.first_date or config.last_date):
-        return ""
     if not problem.date:
-        return "no date" if config.unknown_date == "drop" else ""
+        bound = config.first_date or config.last_date
+        return "no date" if bound and config.unknown_date == "drop" else ""
     if problem.date < config.first_date:
         return f"{problem.date} is before {config.first_date}"
     if config.last_date and problem.date > config.last_date:
@@ -135,18 +131,13 @@ def _length(problem: Problem, config: FilterConfig) -> str:
 _ODD = re.compile(r"""[^\w\s.,;:!?'"()\[\]{}<>=+*/^%|&$#@~`\\≤≥≠×·…–—-]""")
 
 
-def _prose_words(problem: Problem) -> list[str]:
-    prose = re.sub(r"```.*?```", " ", problem.statement, flags=re.DOTALL)
-    return [word.lower() for word in _WORD.findall(prose)][:200]
-
-
 def _repetitive(problem: Problem, config: FilterConfig) -> str:
     """Few different words; a short text has too few to tell."""
-    words = _prose_words(problem)
+    prose = re.sub(r"```.*?```", " ", problem.statement, flags=re.DOTALL)
+    words = [word.lower() for word in _WORD.findall(prose)][:200]
     distinct = len(set(words)) / len(words) if len(words) >= _ENOUGH else 1.0
-    return (
-        f"only {distinct:.0%} of the words are distinct" if distinct < config.min_distinct else ""
-    )
+    told = f"only {distinct:.0%} of the words are distinct"
+    return told if distinct < config.min_distinct else ""
 
 
 def _damaged(problem: Problem, config: FilterConfig) -> str:
@@ -260,20 +251,18 @@ def _tests(problem: Problem, ledger: Ledger, config: FilterConfig) -> Problem | 
 
 def _usable(
     tests: tuple[dict[str, Any], ...], config: FilterConfig
-) -> tuple[list[dict[str, Any]], Counter[str]]:
-    notes: Counter[str] = Counter()
-    answers: dict[str, set[str]] = {}
+) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """The tests that are small, of different inputs and of one mind; how many are not, and why."""
+    small = [test for test in tests if len(json.dumps(test)) <= config.max_test_kb * 1024]
     first: dict[str, dict[str, Any]] = {}
-    for test in tests:
-        size = len(json.dumps(test))
-        if size > config.max_test_kb * 1024:
-            notes["too large"] += 1
-            continue
+    answers: defaultdict[str, set[str]] = defaultdict(set)
+    for test in small:
         given = _input_of(test)
-        if given in first:
-            notes["repeated"] += 1
         first.setdefault(given, test)
-        answers.setdefault(given, set()).add(_answer_of(test))
-    contradictory = {given for given, told in answers.items() if len(told) > 1}
-    notes["contradictory"] = len(contradictory)
-    return [test for given, test in first.items() if given not in contradictory], notes
+        answers[given].add(_answer_of(test))
+    kept = [test for given, test in first.items() if len(answers[given]) == 1]
+    return kept, {
+        "too large": len(tests) - len(small),
+        "repeated": len(small) - len(first),
+        "contradictory": len(first) - len(kept),
+    }

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from mcbench.data.audit import StageFailed
@@ -23,13 +24,14 @@ class Answer:
     """What a program did with one input: how it ended, and its output if it ended well.
 
     The value of assertions is whether they hold, that of a problem with a checker whether it
-    accepts. ``reason`` says why the evaluator itself failed
+    accepts. ``right``: it is what the test wants. ``reason`` says why the evaluator itself failed
     (verdict IE).
     """
 
     verdict: str
     value: Any = None
     time_s: float = 0.0
+    right: bool = False
     reason: str = ""
 
     @property
@@ -49,43 +51,36 @@ class _Capture:
         self.value = actual
         return True
 
-    def answer(self, result: TestResult, problem: Problem) -> Answer:
-        if result.verdict == "IE":
-            return Answer("IE", reason=result.message)
-        if _is_judged(problem) and result.verdict in ("AC", "WA"):
-            return Answer("AC", result.verdict == "AC", result.time_s)
-        if result.verdict == "AC":
-            return Answer("AC", self.value, result.time_s)
-        return Answer("OLE" if result.verdict == "WA" else result.verdict, None, result.time_s)
-
-
-@dataclass(frozen=True)
-class Job:
-    """One program and the problem whose tests it is to answer, under the problem's limits."""
-
-    code: str
-    problem: Problem
-
-    def submission(self, number: int, captures: Sequence[_Capture]) -> Submission:
-        """The job for the evaluator; what the program answers goes to ``captures``."""
-        code, tests = self.code, self.problem.tests
-        if _is_judged(self.problem):  # equal submissions are run once, a repetition runs again
-            code = f"{code}\n# {number}\n"
-        else:
-            tests = tuple(
-                {**test, "expected": "", "checker": capture}
-                for test, capture in zip(tests, captures, strict=True)
-            )
-        return self.problem.submission(code, tests=tests)
-
 
 def _is_judged(problem: Problem) -> bool:
     """Whether the tests say themselves if a program is right: nothing is there to compare."""
     return problem.form == "assert" or problem.runs_checker
 
 
+def _asked(code: str, problem: Problem, captures: Sequence[_Capture], number: int) -> Submission:
+    """A program for the evaluator; what it answers goes to ``captures``."""
+    if _is_judged(problem):  # equal submissions are run once, a repetition runs again
+        return problem.submission(f"{code}\n# {number}\n")
+    tests = [
+        {**test, "expected": "", "checker": capture}
+        for test, capture in zip(problem.tests, captures, strict=True)
+    ]
+    return problem.submission(code, tests=tests)
+
+
+def _answer(problem: Problem, test: dict[str, Any], end: TestResult, capture: _Capture) -> Answer:
+    if _is_judged(problem) and end.verdict in ("AC", "WA"):
+        right = end.verdict == "AC"
+        return Answer("AC", right, end.time_s, right)
+    if end.verdict == "AC":
+        right = accepts(test, expected_of(test), capture.value)
+        return Answer("AC", capture.value, end.time_s, right)
+    reason = end.message or "no reason given" if end.verdict == "IE" else ""
+    return Answer("OLE" if end.verdict == "WA" else end.verdict, None, end.time_s, reason=reason)
+
+
 class Judge:
-    """Runs jobs through an `Evaluator` and keeps count.
+    """Runs programs through an `Evaluator` and keeps count.
 
     ``tests`` and ``seconds`` are the runs of the evaluator so far and the time spent in it.
     """
@@ -95,40 +90,30 @@ class Judge:
         self.tests = 0
         self.seconds = 0.0
 
-    def answers(self, jobs: Sequence[Job]) -> list[list[Answer]]:
-        """One answer per test of every job, in order. Equal jobs are run as often as they occur.
+    def answers(self, programs: Sequence[tuple[str, Problem]]) -> list[list[Answer]]:
+        """One answer per test of the problem of every program, in order, under its limits.
 
-        Jobs on which the evaluator itself failed are run a second time.
+        Equal programs are run as often as they occur.
+
+        Raises:
+            StageFailed: as :meth:`results`.
+        """
+        captures = [[_Capture() for _ in problem.tests] for _, problem in programs]
+        numbered = enumerate(zip(programs, captures, strict=True))
+        asked = [_asked(*program, kept, number) for number, (program, kept) in numbered]
+        return [
+            [_answer(problem, *of) for of in zip(problem.tests, result.tests, kept, strict=True)]
+            for (_, problem), result, kept in zip(
+                programs, self.results(asked), captures, strict=True
+            )
+        ]
+
+    def results(self, submissions: Sequence[Submission], early_exit: bool = False) -> list[Result]:
+        """The evaluator's results; submissions on which it failed itself are run a second time.
 
         Raises:
             StageFailed: it failed on all of them.
         """
-        captures = [[_Capture() for _ in job.problem.tests] for job in jobs]
-        numbered = enumerate(zip(jobs, captures, strict=True))
-        results = self._judged([job.submission(number, kept) for number, (job, kept) in numbered])
-        found = [
-            [
-                capture.answer(one, job.problem)
-                for one, capture in zip(result.tests, kept, strict=True)
-            ]
-            for job, result, kept in zip(jobs, results, captures, strict=True)
-        ]
-        if jobs and all(map(failure, found)):
-            raise StageFailed(
-                f"the evaluator failed on all of {len(jobs)} programs ({failure(found[0])}), which "
-                "says nothing about them; see mcbench doctor, then run the same command again"
-            )
-        return found
-
-    def endings(self, submissions: Sequence[Submission]) -> list[TestResult | None]:
-        """The test at which each submission fails, as a reward judges it; None where it passes.
-
-        Submissions on which the evaluator itself failed are run a second time.
-        """
-        results = self._judged(submissions, early_exit=True)
-        return [None if result.passed else result.tests[-1] for result in results]
-
-    def _judged(self, submissions: Sequence[Submission], early_exit: bool = False) -> list[Result]:
         start = time.monotonic()
         results = self.evaluator.evaluate(submissions, early_exit)
         failed = [n for n, result in enumerate(results) if "IE" in result.verdicts]
@@ -137,12 +122,14 @@ class Judge:
         self.tests += sum(len(result.tests) for result in [*results, *again])
         for number, result in zip(failed, again, strict=True):
             results[number] = result
+        if results and all("IE" in result.verdicts for result in results):
+            reason = next(one.message for one in results[0].tests if one.verdict == "IE")
+            raise StageFailed(
+                f"the evaluator failed on all of {len(results)} programs "
+                f"({reason or 'no reason given'}), which says nothing about them; see mcbench "
+                "doctor, then run the same command again"
+            )
         return results
-
-
-def failure(answers: Sequence[Answer]) -> str:
-    """Why the evaluator failed on one of the answers; empty where it did not."""
-    return next((a.reason or "no reason given" for a in answers if a.verdict == "IE"), "")
 
 
 def expected_of(test: dict[str, Any]) -> Any:
@@ -160,11 +147,6 @@ def accepts(test: dict[str, Any], expected: Any, value: Any) -> bool:
     return compare_values(expected, value, rules).accepted
 
 
-def holds(test: dict[str, Any], answer: Answer) -> bool:
-    """Whether an answer is what the test wants."""
-    return answer.ended_well and accepts(test, expected_of(test), answer.value)
-
-
 @dataclass(frozen=True)
 class Reference:
     """A reference and its answers: for every test those of the repetitions."""
@@ -172,44 +154,33 @@ class Reference:
     code: str
     answers: Sequence[Sequence[Answer]]
 
-    def passes(self, number: int, test: dict[str, Any]) -> bool:
-        return all(holds(test, answer) for answer in self.answers[number])
+    @cached_property
+    def passed(self) -> list[bool]:
+        """For every test whether it passes it, every time."""
+        return [all(answer.right for answer in column) for column in self.answers]
 
-    def _passed(self, problem: Problem) -> tuple[int, int]:
-        """Tests that it passes, and how many there are."""
-        return sum(map(self.passes, range(len(problem.tests)), problem.tests)), len(problem.tests)
-
-    def may_be_right(self, problem: Problem) -> bool:
+    def may_be_right(self) -> bool:
         """A source calls it right; one that fails most of the tests is not."""
-        passed, known = self._passed(problem)
-        return 2 * passed >= known and any(column[0].ended_well for column in self.answers)
+        ends = any(column[0].ended_well for column in self.answers)
+        return ends and 2 * sum(self.passed) >= len(self.answers)
 
     def slowest(self) -> float:
         """Seconds of its slowest test."""
         return max(answer.time_s for column in self.answers for answer in column)
 
-    def answers_otherwise(self, kept: dict[int, dict[str, Any]]) -> int:
+    def answers_otherwise(self, kept: Sequence[int]) -> int:
         """Tests that it does not pass, of a program that ends well on all and passes most."""
         if not all(column[0].ended_well for column in self.answers):
             return 0
-        failed = sum(not self.passes(number, test) for number, test in kept.items())
+        failed = sum(not self.passed[number] for number in kept)
         return failed if 2 * failed <= len(kept) else 0
 
-    def endings(self, problem: Problem) -> str:
-        passed, known = self._passed(problem)
+    def endings(self) -> str:
         verdicts = Counter(answer.verdict for column in self.answers for answer in column)
         well = verdicts.pop("AC", 0)
         others = [f"{n} with {verdict}" for verdict, n in sorted(verdicts.items())]
         ended = ", ".join([f"{well} runs ended well", *others])
-        return f"passes {passed} of {known} tests ({ended})"
-
-
-def disagreement(references: Sequence[Reference], kept: dict[int, dict[str, Any]]) -> str:
-    """Says so where a reference that ends well everywhere answers some tests otherwise."""
-    if any("code" in test for test in kept.values()):
-        return ""
-    other = max((reference.answers_otherwise(kept) for reference in references), default=0)
-    return f"a reference gives other answers to {other} of {len(kept)} tests" if other else ""
+        return f"passes {sum(self.passed)} of {len(self.answers)} tests ({ended})"
 
 
 def varies(test: dict[str, Any], answers: Sequence[Answer]) -> bool:

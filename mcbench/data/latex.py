@@ -73,11 +73,6 @@ def _root(node: Any, l2tobj: Any) -> str:
     return f"sqrt({l2tobj.nodelist_to_text([node.nodeargs[-1]]).strip()})"
 
 
-def _content(node: Any, l2tobj: Any) -> str:
-    text: str = l2tobj.nodelist_to_text([node.nodeargs[-1]])
-    return text
-
-
 _WORDS = {
     "mod": " mod ", "bmod": " mod ", "land": " and ", "lor": " or ", "gcd": "gcd", "oplus": "⊕",
     "leq": "≤", "geq": "≥", "ne": "≠", "neq": "≠", "lt": "<", "gt": ">", "lvert": "|",
@@ -103,7 +98,7 @@ def _contexts() -> tuple[Any, Any]:
         "statements",
         prepend=True,
         macros=[
-            *(latex2text.MacroTextSpec(name, simplify_repl=_content) for name in names),
+            *(latex2text.MacroTextSpec(name, simplify_repl="%s") for name in names),
             *(latex2text.MacroTextSpec(name, simplify_repl=_fraction) for name in fractions),
             latex2text.MacroTextSpec("sqrt", simplify_repl=_root),
             *(latex2text.MacroTextSpec(name, simplify_repl=text) for name, text in _WORDS.items()),

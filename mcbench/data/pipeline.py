@@ -13,14 +13,12 @@ import json
 import multiprocessing
 import os
 import platform
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import starmap
-from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -31,6 +29,7 @@ from mcbench.data import audit
 from mcbench.data.audit import Action, AuditEntry, Ledger
 from mcbench.data.schema import Problem
 from mcbench.data.storage import read_problems, write_problems, write_table
+from mcbench.evaluator.isolation import die_with_parent
 from mcbench.files import code_version, digest, file_digest, write_atomic
 
 Outcome = tuple[list[Problem], list[AuditEntry]]
@@ -124,7 +123,7 @@ _LIBRARIES = (
 
 
 class Pipeline:
-    """Runs stages over shards. Use it as a context manager where there are several workers.
+    """Runs stages over shards. It has to be closed where there are several workers.
 
     Args:
         cache: the folder that keeps what stages gave.
@@ -137,13 +136,10 @@ class Pipeline:
         self.workers = workers
         self.progress = progress or (lambda stage, done, of: None)
 
-    def __enter__(self) -> Pipeline:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
+    def close(self) -> None:
+        """End the workers, if there are any."""
         if "_pool" in vars(self):
             self._pool.shutdown(cancel_futures=True)
-            del self._pool
 
     def run(self, stage: Stage, shards: Sequence[Shard]) -> list[Shard]:
         """One stage over all shards, in order; a shard that is in the cache is not computed."""
@@ -183,19 +179,14 @@ class Pipeline:
     def _pool(self) -> ProcessPoolExecutor:
         """Started when first needed, and kept: starting takes longer than most shards."""
         context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self.workers, context, initializer=_end_with_parent)
+        return ProcessPoolExecutor(self.workers, context, _end_with, (os.getpid(),))
 
 
-def _end_with_parent() -> None:
+def _end_with(parent: int) -> None:
     """Workers of a killed build must not outlive it: nobody would ever read their results."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        wait([parent.sentinel])
+    die_with_parent()
+    if os.getppid() != parent:  # it has ended already
         os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 # One shard --------------------------------------------------------------------------------------

@@ -18,12 +18,7 @@ from pydantic import Field
 
 from mcbench.data.audit import Ledger, Rule, apply_rules
 from mcbench.data.language import detect_language
-from mcbench.data.latex import (
-    has_latex,
-    is_latex_document,
-    latex_document_to_text,
-    latex_to_text,
-)
+from mcbench.data.latex import has_latex, is_latex_document, latex_document_to_text, latex_to_text
 from mcbench.data.pipeline import BatchStage, Outcome
 from mcbench.data.programs import parsed
 from mcbench.data.prompts import BENCHMARK_PROMPTS
@@ -71,11 +66,8 @@ class Process(BatchStage):
 
     def configuration(self) -> Any:
         """Where answers are kept and how patient we are with the server decide nothing."""
-        translator = self.config.translator
-        return {
-            **self.config.model_dump(),
-            "translator": [translator.model, translator.max_tokens] if translator else None,
-        }
+        patience = {"base_url", "api_key_env", "timeout_s", "attempts"}
+        return self.config.model_dump(exclude={"translator": patience})
 
     def run(self, batch: list[Problem]) -> Outcome:
         """Apply the rules to every record."""
@@ -101,12 +93,11 @@ def _rewritten(record: Problem, ledger: Ledger, name: str) -> Problem:
     if statement == record.statement:
         return record
     sizes = f"{len(record.statement)} to {len(statement)} characters"
-    removed = len(_IMAGE.findall(record.statement)) if name == "images" else 0
-    record = ledger.change(record, name, f"{detail}; {sizes}", statement=statement)
-    if removed:
-        told = f"{removed} images cannot be shown to a model"
-        record = ledger.flag(record, "image_removed", told)
-    return record
+    changed = ledger.change(record, name, f"{detail}; {sizes}", statement=statement)
+    if name == "images":
+        told = f"{len(_IMAGE.findall(record.statement))} images cannot be shown to a model"
+        changed = ledger.flag(changed, "image_removed", told)
+    return changed
 
 
 def _unicode(text: str) -> str:

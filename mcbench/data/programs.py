@@ -73,22 +73,36 @@ def cases(test: dict[str, Any]) -> int:
 
     Those of functions that it calls count, and a loop of them for many.
     """
-    if "code" not in test:
-        return 1
+    return max(1, sum(map(_count, _asserting(test)))) if "code" in test else 1
+
+
+def _asserting(test: dict[str, Any]) -> list[ast.AST]:
+    """A test of assertions and the functions of its setup that it calls; [] if it is no Python.
+
+    The function that is tested has the same name in all.
+    """
     tree = parsed(test["code"])
     if tree is None:
-        return 1
+        return []
     called = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    helpers = _assertions(test.get("setup", ""))
-    return max(1, _count(tree) + sum(n for name, n in helpers.items() if name in called))
+    names = (test.get("entry_point"), "candidate")
+    functions = _functions(test.get("setup", ""), names)
+    return [_renamed(tree, names), *(one for one in functions if one.name in called)]
 
 
-@lru_cache(maxsize=256)
-def _assertions(setup: str) -> dict[str, int]:
-    """Assertions by the function that makes them."""
-    tree = parsed(setup)
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)] if tree else []
-    return {function.name: _count(function) for function in functions}
+@lru_cache(maxsize=8)
+def _functions(setup: str, names: tuple[str | None, ...]) -> list[ast.FunctionDef]:
+    """The functions of a setup, which the tests of a problem often share."""
+    tree = parsed(setup) if "assert" in setup else None  # else nothing of it matters
+    inside = _renamed(tree, names).body if tree else []
+    return [node for node in inside if isinstance(node, ast.FunctionDef)]
+
+
+def _renamed(tree: ast.Module, names: tuple[str | None, ...]) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in names:
+            node.id = _TESTED
+    return tree
 
 
 def _count(tree: ast.AST) -> int:
@@ -113,36 +127,26 @@ def comparisons(test: dict[str, Any], most: int | None = None) -> list[tuple[str
     if "code" not in test:
         given = test["stdin"] if "stdin" in test else test["args"]
         return [(_plain(given), _plain(test["expected"]))]
-    tree = parsed(test["code"])
-    if tree is None:
-        return [(_plain(test["code"]), "")]
-    names = {test.get("entry_point"), "candidate"}
-    asking: list[ast.AST] = [tree]
-    setup = test.get("setup", "")
-    if "assert" in setup and (helpers := parsed(setup)):  # else it need not be parsed
-        called = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        functions = (node for node in helpers.body if isinstance(node, ast.FunctionDef))
-        asking += (function for function in functions if function.name in called)
-    found = list(islice((pair for part in asking for pair in _asserted(part, names)), most))
-    return found or [(_plain(test["code"]) + _plain(setup), "")]
+    pairs = islice(_asserted(test), most)
+    found = [(ast.unparse(left), ast.unparse(right) if right else "") for left, right in pairs]
+    if found:
+        return found
+    setup = _plain(test.get("setup", "")) if parsed(test["code"]) else ""
+    return [(_plain(test["code"]) + setup, "")]
 
 
 def _plain(value: Any) -> str:
     return " ".join(value.split()) if isinstance(value, str) else json.dumps(value)
 
 
-def _asserted(tree: ast.AST, names: set[str | None]) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Assert):
-            continue
-        test = node.test
-        for name in ast.walk(test):
-            if isinstance(name, ast.Name) and name.id in names:
-                name.id = _TESTED
-        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq):
-            yield ast.unparse(test.left), ast.unparse(test.comparators[0])
+def _asserted(test: dict[str, Any]) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """What a test asserts: an expression and what it equals, None where it has to be true."""
+    nodes = (node for part in _asserting(test) for node in ast.walk(part))
+    for asked in (node.test for node in nodes if isinstance(node, ast.Assert)):
+        if isinstance(asked, ast.Compare) and isinstance(asked.ops[0], ast.Eq):
+            yield asked.left, asked.comparators[0]
         else:
-            yield ast.unparse(test), ""
+            yield asked, None
 
 
 _EXAMPLE = re.compile(r"^[\s*>#-]*Input\s*\**:\**\s*(.+)$", re.MULTILINE | re.IGNORECASE)
@@ -165,12 +169,13 @@ def example_calls(problem: Problem, most: int = 40) -> dict[str, str]:
         if "args" in test:
             found[_values(test["args"])] = _values([test["expected"]])
         elif "code" in test:
-            calls = {_called(left): _answer(right) for left, right in comparisons(test, most)}
+            pairs = islice(_asserted(test), most)
+            calls = {_called(left): _literals([right] if right else []) for left, right in pairs}
             whole = f"{test['code']}\n{test.get('setup', '')}"
             found.update(calls if any(calls) else {_plain(whole): ""} if _tells(whole) else {})
     for line in _EXAMPLE.findall(problem.statement):
         code = _WORD.sub(lambda m: m[1] or _WORDS[m[2]], line.strip().strip("`* "))
-        found.setdefault(_called(f"{_TESTED}({code})"), "")
+        found.setdefault(_called(parsed(f"{_TESTED}({code})")), "")
     short = sorted(given for given in found if given and len(given) < _TELLING)
     telling = {given: told for given, told in found.items() if len(given) >= _TELLING}
     together = ";".join(f"{given}={found[given]}" for given in short)
@@ -205,23 +210,12 @@ def _tells(code: str) -> bool:
     return False
 
 
-def _called(code: str) -> str:
+def _called(tree: ast.AST | None) -> str:
     """The arguments of the first call of the tested function in an expression, where literal."""
-    tree = parsed(code)
     for node in ast.walk(tree) if tree else ():
-        if isinstance(node, ast.Call) and _is_tested(node.func):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == _TESTED:
             return _literals([*node.args, *(keyword.value for keyword in node.keywords)])
     return ""
-
-
-def _answer(code: str) -> str:
-    """An expected answer as text, where it is literal."""
-    tree = parsed(code)
-    return _literals([n.value for n in tree.body if isinstance(n, ast.Expr)]) if tree else ""
-
-
-def _is_tested(function: ast.expr) -> bool:
-    return isinstance(function, ast.Name) and function.id == _TESTED
 
 
 def _literals(nodes: list[ast.expr]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from jinja2 import Environment, PackageLoader, Template
 from mcbench.data.difficulty import Difficulty
 from mcbench.data.features import DIMENSIONS
 from mcbench.data.schema import DIFFICULTIES
-from mcbench.data.storage import dataset_shards, read_manifest
+from mcbench.data.storage import read_manifest
 from mcbench.errors import UserError
 from mcbench.files import file_digest
 
@@ -35,7 +36,6 @@ def check_files(out: Path, manifest: dict[str, Any]) -> None:
             raise UserError(f"{out}/{name} is missing; build the set again")
         if file_digest(out / name) != sha256:
             raise UserError(f"{out}/{name} is not the file that was built; build the set again")
-    dataset_shards(out)
 
 
 def examples(out: Path, per_rule: int = 2, action: str = "drop") -> list[dict[str, str]]:
@@ -59,18 +59,13 @@ def describe_difficulty(stage: Difficulty, summary: pa.Table) -> dict[str, Any]:
     rows = stage.label(summary)
     counts = rows.difficulty.value_counts()
     quartiles = rows.score.quantile(list(_QUARTILES.values()), interpolation="nearest")
-    calibration = stage.calibrate(summary)
+    calibration = stage.calibrate(rows)
     return {
         "before": {name: int(counts.get(name, 0)) for name in DIFFICULTIES},
         "score": {name: float(quartiles[q]) for name, q in _QUARTILES.items()},
         "provenance": {name or "none": n for name, n in rows.provenance.value_counts().items()},
         "prediction": stage.agreement(rows),
-        "calibration": calibration
-        and {
-            "measured": calibration.measured,
-            "scores": list(calibration.scores),
-            "pass_rates": list(calibration.rates),
-        },
+        "calibration": calibration and asdict(calibration),
     }
 
 
@@ -84,15 +79,12 @@ def summary_text(manifest: dict[str, Any], full: bool = False) -> str:
         for rule, actions in sorted(stage["rules"].items()):
             dropped = actions.get("drop", 0)
             if full or dropped:
-                others = [a for a in ("change", "flag", "keep") if actions.get(a)]
-                other = ", ".join(f"{actions[action]} {action}" for action in others)
+                other = _labels({a: actions[a] for a in ("change", "flag", "keep") if a in actions})
                 told = f"{'':<14} {rule:<18} {'':>8} {'':>8} {dropped:>8}  {other}"
                 lines.append(told.rstrip())
-    for name, counter in manifest["counts"].items():
-        lines.append(f"{name}: " + ", ".join(f"{n} {label}" for label, n in counter.items()))
+    lines += [f"{name}: {_labels(counts)}" for name, counts in manifest["counts"].items()]
     if before := manifest.get("difficulty", {}).get("before"):
-        told = ", ".join(f"{n} {label}" for label, n in before.items())
-        lines.append(f"difficulty before selection: {told}")
+        lines.append(f"difficulty before selection: {_labels(before)}")
         lines.append(f"predicted difficulty: {_prediction(manifest)}")
     return "\n".join(lines)
 
@@ -133,11 +125,11 @@ def inspect(out: Path, per_rule: int = 2) -> str:
 def card(name: str, description: str, manifest: dict[str, Any]) -> str:
     """A data set card in the hub's format (YAML header and Markdown)."""
     given = {**manifest, "name": name, "description": description, "dimensions": DIMENSIONS}
+    return _template("card.md").render(given, labels=_labels, dropped=_dropped)
 
-    def labels(counts: dict[str, int]) -> str:
-        return ", ".join(f"{n} {label}" for label, n in counts.items())
 
-    return _template("card.md").render(given, labels=labels, dropped=_dropped)
+def _labels(counts: dict[str, int]) -> str:
+    return ", ".join(f"{n} {label}" for label, n in counts.items())
 
 
 def _dropped(rules: dict[str, dict[str, int]]) -> str:

@@ -163,14 +163,11 @@ class Problem:
         """A program for the evaluator, with all tests of the problem or those that are given; the
         limits are for a problem that sets none.
         """
-        about = self.form, self.fn_name
         checker = self.checker, self.checker_protocol
+        given = self.tests if tests is None else tests
         return Submission(
             code,
-            [
-                make_test(*about, test, *checker)
-                for test in (self.tests if tests is None else tests)
-            ],
+            [make_test(self.form, self.fn_name, test, *checker) for test in given],
             self.time_limit_s or time_limit_s,
             self.memory_limit_mb or memory_limit_mb,
             self.preamble,

@@ -18,19 +18,15 @@ from mcbench.files import replacing
 VERSION = 3
 """Of the columns: a set of another version has to be built again."""
 _BATCH_ROWS = 8  # that are decoded at a time
-_LONG = ("statement", "tests", "metadata")  # may pass 2 GiB in a column
-
-
-def _type_of(name: str) -> pa.DataType:
-    if name in NUMBERS:
-        return pa.float64()
-    if name in TEXT_LISTS:
-        return pa.list_(pa.large_string() if name == "references" else pa.string())
-    return pa.large_string() if name in _LONG else pa.string()
-
-
+_TYPES = {
+    **dict.fromkeys(NUMBERS, pa.float64()),
+    **dict.fromkeys(TEXT_LISTS, pa.list_(pa.string())),
+    # These may pass 2 GiB in a column.
+    **dict.fromkeys(("statement", "tests", "metadata"), pa.large_string()),
+    "references": pa.list_(pa.large_string()),
+}
 SCHEMA = pa.schema(
-    [pa.field(f.name, _type_of(f.name)) for f in fields(Problem)],
+    [pa.field(f.name, _TYPES.get(f.name, pa.string())) for f in fields(Problem)],
     metadata={"mcbench_record_version": str(VERSION)},
 )
 

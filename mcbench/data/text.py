@@ -96,16 +96,9 @@ class _Converter(MarkdownConverter):
     def convert_code(self, el: Any, text: str, parent_tags: Any) -> str:
         return text if "pre" in parent_tags else f"`{text.strip()}`" if text.strip() else ""
 
-    def convert_a(self, el: Any, text: str, parent_tags: Any) -> str:
-        return text
-
-    def convert_b(self, el: Any, text: str, parent_tags: Any) -> str:
-        return text
-
-    convert_strong = convert_i = convert_em = convert_u = convert_var = convert_b
-
 
 _converter = _Converter(
+    strip=["a", "b", "strong", "i", "em", "u", "var"],
     heading_style="ATX",
     escape_asterisks=False,
     escape_underscores=False,

@@ -13,27 +13,18 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, ClassVar, Literal
 
 from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 from mcbench.data.audit import Ledger
-from mcbench.data.judge import (
-    Job,
-    Judge,
-    Reference,
-    accepts,
-    disagreement,
-    expected_of,
-    failure,
-    holds,
-    most_trivial,
-    varies,
-)
+from mcbench.data.judge import Judge, Reference, accepts, expected_of, most_trivial, varies
 from mcbench.data.mutants import mutants
 from mcbench.data.pipeline import BatchStage, Outcome
 from mcbench.data.programs import cases, installed, is_python, missing_module
 from mcbench.data.schema import Problem
+from mcbench.evaluator.submission import Result
 from mcbench.settings import Settings, Share
 
 _SLOW = ("TLE", "MLE", "OLE")
@@ -136,12 +127,12 @@ class Verify(BatchStage):
         """The records whose first reference gets the reward that a model would get for it."""
         programs = [record.submission(record.references[0]) for record in records]
         kept = []
-        for record, failed in zip(records, self.judge.endings(programs), strict=True):
-            if failed is None:
+        for record, result in zip(records, self.judge.results(programs, True), strict=True):
+            if result.passed:
                 kept.append(record)
             else:
-                detail = f"its reference ends {failed.verdict}: {failed.message}"
-                ledger.drop(record, "reward", detail)
+                end = result.tests[-1]
+                ledger.drop(record, "reward", f"its reference ends {end.verdict}: {end.message}")
         return kept
 
     # References ----------------------------------------------------------------------------------
@@ -157,109 +148,101 @@ class Verify(BatchStage):
         waiting = list(records)
         while waiting:
             again = []
-            for record, outcome in zip(waiting, self._tried(waiting), strict=True):
-                failed = outcome.checked is None and outcome.notes.entries[-1].rule in _NEXT
-                if failed and (others := record.references[self.config.references :]):
+            for record, tried in zip(waiting, self._tried(waiting), strict=True):
+                notes = Ledger(self.name)
+                if checked := self._checked(record, tried, notes):
+                    kept[record.id] = checked
+                elif (others := self._untried(record)) and notes.entries[-1].rule in _NEXT:
                     again.append(replace(record, references=others))
                     continue
-                ledger.entries += outcome.notes.entries
-                if outcome.checked is not None:
-                    kept[record.id] = outcome.checked, outcome.time_s
+                ledger.entries += notes.entries
             waiting = again
         return [kept[record.id] for record in records if record.id in kept]
 
-    def _tried(self, records: Sequence[Problem]) -> list[_Outcome]:
-        """What the first references of each record say of it."""
+    def _untried(self, record: Problem) -> tuple[str, ...]:
+        """The references after those that are run at once."""
+        return record.references[self.config.references :]
+
+    def _tried(self, records: Sequence[Problem]) -> list[list[Reference]]:
+        """What the first references of each record answer."""
         repeats = range(self.config.repeats)
-        count = self.config.references
-        jobs = [
-            Job(code, record)
-            for record in records
-            for code in record.references[:count]
+        codes = [record.references[: self.config.references] for record in records]
+        programs = [
+            (code, record)
+            for record, of_record in zip(records, codes, strict=True)
+            for code in of_record
             for _ in repeats
         ]
-        answers = iter(self.judge.answers(jobs))
-        outcomes = []
-        for record in records:
-            notes = Ledger(self.name)
-            codes, others = record.references[:count], record.references[count:]
-            runs = [[next(answers) for _ in repeats] for _ in codes]
-            if reason := next(filter(None, (failure(row) for rows in runs for row in rows)), ""):
-                notes.drop(record, "not_judged", f"the evaluator itself failed twice: {reason}")
-                outcomes.append(_Outcome(None, notes))
-                continue
-            columns = [list(zip(*rows, strict=True)) for rows in runs]
-            references = [Reference(*given) for given in zip(codes, columns, strict=True)]
-            outcomes.append(_Outcome(self._agree(record, references, others, notes), notes))
-            if (checked := outcomes[-1].checked) is not None:
-                first = next(r for r in references if r.code == checked.references[0])
-                self._limited(outcomes[-1], first.slowest())
-        return outcomes
+        answers = iter(self.judge.answers(programs))
+        return [
+            [
+                Reference(code, list(zip(*(next(answers) for _ in repeats), strict=True)))
+                for code in of_record
+            ]
+            for of_record in codes
+        ]
 
-    def _limited(self, outcome: _Outcome, slowest: float) -> None:
-        """A limit under which the reference passes with room to spare: the reward runs beside
-        other work."""
-        problem = outcome.checked
-        assert problem is not None
+    def _checked(
+        self, record: Problem, references: list[Reference], ledger: Ledger
+    ) -> tuple[Problem, float] | None:
+        """The record as its references confirm it, under a limit which they keep with room to
+        spare: the reward runs beside other work. Also the first one's slowest time.
+        """
+        answers = (a for one in references for column in one.answers for a in column)
+        if reason := next((answer.reason for answer in answers if answer.reason), ""):
+            detail = f"the evaluator itself failed twice: {reason}"
+            ledger.drop(record, "not_judged", detail)
+            return None
+        problem = self._agree(record, references, ledger)
+        if problem is None:
+            return None
+        slowest = next(r for r in references if r.code == problem.references[0]).slowest()
         assert problem.time_limit_s is not None
-        outcome.time_s = slowest
         if slowest > problem.time_limit_s / _ROOM:
             raised = math.ceil(_ROOM * slowest)
             change = f"{problem.time_limit_s:g} s to {raised} s"
             detail = f"{change}, since a reference takes {slowest:.1f} s"
-            outcome.checked = outcome.notes.change(
-                problem, "time_limit", detail, time_limit_s=float(raised)
-            )
+            problem = ledger.change(problem, "time_limit", detail, time_limit_s=float(raised))
+        return problem, slowest
 
     def _agree(
-        self,
-        problem: Problem,
-        references: list[Reference],
-        others: tuple[str, ...],
-        ledger: Ledger,
+        self, problem: Problem, references: list[Reference], ledger: Ledger
     ) -> Problem | None:
-        good = [reference for reference in references if reference.may_be_right(problem)]
+        good = [reference for reference in references if reference.may_be_right()]
         if not good:
-            return ledger.drop(problem, "wrong_reference", references[0].endings(problem))
-        found = [self._unusable(problem, test, good, n) for n, test in enumerate(problem.tests)]
-        kept = {n: test for n, test in enumerate(problem.tests) if not found[n]}
+            return ledger.drop(problem, "wrong_reference", references[0].endings())
+        found = [_unusable(problem, test, good, n) for n, test in enumerate(problem.tests)]
+        kept = [number for number, reason in enumerate(found) if not reason]
+        usable = tuple(problem.tests[number] for number in kept)
         reasons = Counter(filter(None, found))
         told = ", ".join(f"{n} {reason}" for reason, n in sorted(reasons.items()))
         if reasons.total() > _DROPPED * len(found):
             return ledger.drop(problem, "unreliable", f"tests dropped: {told}")
-        if sum(map(cases, kept.values())) < self.config.min_tests:
+        if sum(map(cases, usable)) < self.config.min_tests:
             left = f"{len(kept)} of {len(found)} left" + (f"; dropped: {told}" if told else "")
             detail = f"{left}; at least {self.config.min_tests} are needed"
             return ledger.drop(problem, "too_few_tests", detail)
         if told:
-            usable = tuple(kept.values())
             problem = ledger.change(problem, "tests", f"dropped {told}", tests=usable)
-        return self._with_references(problem, references, others, kept, ledger)
+        return self._with_references(problem, references, kept, ledger)
 
     def _with_references(
-        self,
-        problem: Problem,
-        references: list[Reference],
-        others: tuple[str, ...],
-        kept: dict[int, dict[str, Any]],
-        ledger: Ledger,
+        self, problem: Problem, references: list[Reference], kept: list[int], ledger: Ledger
     ) -> Problem | None:
         """The problem with those that pass all tests, and after them what was not tried."""
-        full = tuple(
-            reference.code
-            for reference in references
-            if all(reference.passes(number, test) for number, test in kept.items())
-        )
-        if not full:
+        right = [one.code for one in references if all(one.passed[number] for number in kept)]
+        if not right:
             return ledger.drop(problem, "wrong_reference", "none passes all tests that are left")
-        if wrong := len(references) - len(full):
+        if wrong := len(references) - len(right):
             detail = f"{wrong} of {len(references)} fail a test"
             problem = ledger.change(problem, "references", detail)
-        problem = replace(problem, references=(*full, *others))
-        detail = "" if problem.checker else disagreement(references, kept)
-        if detail and self.config.special_judges == "drop":
-            return ledger.drop(problem, "special_judge", detail)
-        problem = ledger.flag(problem, "special_judge", detail) if detail else problem
+        problem = replace(problem, references=(*right, *self._untried(problem)))
+        other = max(reference.answers_otherwise(kept) for reference in references)
+        if other and not problem.checker and problem.form != "assert":
+            detail = f"a reference gives other answers to {other} of {len(kept)} tests"
+            if self.config.special_judges == "drop":
+                return ledger.drop(problem, "special_judge", detail)
+            problem = ledger.flag(problem, "special_judge", detail)
         return self._not_trivial(problem, ledger)
 
     def _not_trivial(self, problem: Problem, ledger: Ledger) -> Problem | None:
@@ -274,99 +257,61 @@ class Verify(BatchStage):
         """As `most_trivial`; where a checker judges, an empty program is run."""
         if not problem.runs_checker:
             return most_trivial(problem)
-        (answers,) = self.judge.answers([Job("pass\n", problem)])
-        passed = sum(map(holds, problem.tests, answers))
-        return "an empty program", passed / len(answers)
-
-    def _unusable(
-        self, problem: Problem, test: dict[str, Any], references: list[Reference], number: int
-    ) -> str:
-        """Why a test cannot be used; empty if it can."""
-        answers = [reference.answers[number] for reference in references]
-        if all(any(a.verdict in _SLOW for a in column) for column in answers):
-            return "too slow"
-        if any(varies(test, column) for column in answers):
-            return "flaky"
-        if not any(column[0].ended_well for column in answers):
-            return "no reference answers"
-        passing = sum(reference.passes(number, test) for reference in references)
-        if not passing:
-            return "no reference passes"
-        if passing < _AGREEING * len(references):
-            return "references disagree"
-        empty = "" if "stdin" in test else None
-        if not problem.checker and accepts(test, expected_of(test), empty):
-            return "an empty program passes"
-        return ""
+        (result,) = self.judge.results([problem.submission("pass\n")])
+        return "an empty program", result.verdicts.count("AC") / len(result.tests)
 
     # Mutants -------------------------------------------------------------------------------------
 
     def _mutants(self, agreed: Sequence[tuple[Problem, float]], ledger: Ledger) -> list[Problem]:
-        """Test by test over all problems at once: what an earlier test noticed is not run again."""
-        trials = {
-            problem.id: _Trial(problem, time_s, mutants(problem.references[0], self.config.mutants))
-            for problem, time_s in agreed
-        }
-        for number in range(_MUTATION_TESTS):
-            jobs = [job for trial in trials.values() for job in self._mutant_jobs(trial, number)]
-            if not jobs:
-                break
-            for job, (answer,) in zip(jobs, self.judge.answers(jobs), strict=True):
-                trial = trials[job.problem.id]
-                if not holds(job.problem.tests[0], answer):
-                    trial.alive.remove(job.code)
-                    trial.telling.add(number)
-        checked = (self._strength(trial, ledger) for trial in trials.values())
+        """The records whose tests notice mutants of the first reference."""
+        made = [mutants(problem.references[0], self.config.mutants) for problem, _ in agreed]
+        submissions = []
+        for (problem, time_s), codes in zip(agreed, made, strict=True):
+            assert problem.time_limit_s is not None
+            # Most endless loops are mutants.
+            limit = min(problem.time_limit_s, 0.5 + 5 * time_s)
+            few = replace(problem, tests=problem.tests[:_MUTATION_TESTS], time_limit_s=limit)
+            original = few.submission(problem.references[0])
+            submissions += [replace(original, code=code) for code in codes]
+        results = iter(self.judge.results(submissions, early_exit=True))
+        checked = (
+            self._strength(problem, list(islice(results, len(codes))), ledger)
+            for (problem, _), codes in zip(agreed, made, strict=True)
+        )
         return [problem for problem in checked if problem is not None]
 
-    def _mutant_jobs(self, trial: _Trial, number: int) -> list[Job]:
-        """The mutants that are left on test ``number``, if there is one."""
-        tests = trial.problem.tests[number : number + 1]
-        if not tests or not trial.alive:
-            return []
-        assert trial.problem.time_limit_s is not None
-        # Most endless loops are mutants.
-        limit = min(trial.problem.time_limit_s, 0.5 + 5 * trial.time_s)
-        problem = replace(trial.problem, tests=tests, time_limit_s=limit)
-        return [Job(code, problem) for code in trial.alive]
-
-    def _strength(self, trial: _Trial, ledger: Ledger) -> Problem | None:
-        """Store the share of noticed mutants."""
-        problem, made = trial.problem, trial.made
+    def _strength(self, problem: Problem, results: list[Result], ledger: Ledger) -> Problem | None:
+        """Store the share of noticed mutants; a mutant's result ends with what noticed it."""
+        made = len(results)
         if made < _MIN_MUTANTS:
             if self.config.mutants:
                 problem = ledger.flag(problem, "no_mutants", f"only {made} mutants")
             return problem
-        strength = round((made - len(trial.alive)) / made, 6)
-        detail = f"{strength:.0%} of {made} mutants are noticed, by {len(trial.telling)} tests"
+        noticed = [len(result.tests) for result in results if not result.passed]
+        strength = round(len(noticed) / made, 6)
+        detail = f"{strength:.0%} of {made} mutants are noticed, by {len(set(noticed))} tests"
         if strength < self.config.min_strength:
             return ledger.drop(problem, "weak_tests", detail)
         return ledger.change(problem, "strength", detail, test_strength=strength)
 
 
-@dataclass
-class _Outcome:
-    """A record that its references confirm, or None, and the notes of why.
-
-    ``time_s`` is the slowest time of the first reference on a test.
-    """
-
-    checked: Problem | None
-    notes: Ledger
-    time_s: float = 0.0
-
-
-@dataclass
-class _Trial:
-    """The mutants of one problem: those that are left, and the tests that noticed one first.
-
-    ``time_s`` is the slowest time of the reference on a test.
-    """
-
-    problem: Problem
-    time_s: float
-    alive: list[str]
-    telling: set[int] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self.made = len(self.alive)
+def _unusable(
+    problem: Problem, test: dict[str, Any], references: list[Reference], number: int
+) -> str:
+    """Why a test cannot be used; empty if it can."""
+    answers = [reference.answers[number] for reference in references]
+    if all(any(a.verdict in _SLOW for a in column) for column in answers):
+        return "too slow"
+    if any(varies(test, column) for column in answers):
+        return "flaky"
+    if not any(column[0].ended_well for column in answers):
+        return "no reference answers"
+    passing = sum(reference.passed[number] for reference in references)
+    if not passing:
+        return "no reference passes"
+    if passing < _AGREEING * len(references):
+        return "references disagree"
+    empty = "" if "stdin" in test else None
+    if not problem.checker and accepts(test, expected_of(test), empty):
+        return "an empty program passes"
+    return ""

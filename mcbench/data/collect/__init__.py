@@ -6,8 +6,8 @@ not even unpickled. What cannot be used costs itself and no more: a test, a row 
 source, each with one line that says why.
 
 `read_source` gives records one at a time; `shards.collect` writes them to the pipeline's cache and
-goes on where it was killed. To add a set, write its row in `sources.toml` and, where no function of
-`published.ROWS` reads its tests, one that does.
+goes on where it was killed. To add a set, write its row in `sources.toml` and, where no function
+that another row names reads its tests, one that does.
 """
 
 from mcbench.data.collect.decode import Unusable
@@ -20,12 +20,4 @@ from mcbench.data.collect.source import (
     read_source,
 )
 
-__all__ = [
-    "ADAPTERS",
-    "Item",
-    "OpenSource",
-    "Source",
-    "Unusable",
-    "load_sources",
-    "read_source",
-]
+__all__ = ["ADAPTERS", "Item", "OpenSource", "Source", "Unusable", "load_sources", "read_source"]

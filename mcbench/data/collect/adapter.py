@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from pydantic import Field, ImportString
 
 from mcbench.data.collect.decode import (
     MB,
@@ -18,6 +20,7 @@ from mcbench.data.collect.decode import (
     json_or_itself,
     mebibytes,
     names,
+    of_type,
     seconds,
     type_name,
 )
@@ -26,6 +29,7 @@ from mcbench.data.schema import INPUT_KEY, Problem
 from mcbench.errors import unknown
 from mcbench.evaluator import extract_code
 from mcbench.evaluator.submission import printable
+from mcbench.settings import Settings
 
 _SHOWN = 10  # reasons kept in a record for tests that were left out
 _MAX_REFERENCES = 24  # of a row that are kept: TACO has up to hundreds
@@ -40,8 +44,7 @@ LEVELS = {
 """The sources' words for difficulty, in lower case with underscores."""
 
 
-@dataclass(frozen=True)
-class Adapter:
+class Adapter(Settings):
     """How one published set is read.
 
     A column is a name, a path such as "info.cases" (objects may be JSON text), or several of these,
@@ -51,9 +54,9 @@ class Adapter:
         about: one line for people: what the set is and where its format is published.
         subsets: for each subset the patterns of its files, relative to the repository or a copy of
             it. The first is the default.
-        tests: adds the tests of a row, and returns fields of the record that the tables cannot
-            tell; ``metadata`` is added to theirs. Raises :class:`Unusable` for a row that cannot
-            be a record.
+        tests: a function, or where one is; it takes a row and a :class:`RowReader`, adds the tests
+            of the row and returns fields of the record that the tables cannot tell; ``metadata``
+            is added to theirs. It raises :class:`Unusable` for a row that cannot be a record.
         needs: columns that must be there.
         columns: of the record's fields; ``id`` names the row in the source, where there is none it
             is the subset and the row's place.
@@ -61,25 +64,28 @@ class Adapter:
         reads: columns that only ``tests`` reads.
         repo: the data set on the hub; empty for sets that only lie in folders.
         licence: of the set as its card says it, kept in every record.
+        language: of the statements, where all have one.
         time_limit_s: of a test, where a row states none: what the set's own judge allows, or more
             where its own solutions need it.
         levels: the set's words for difficulty.
-        belongs: whether a row is of a subset, for sets that also come as one file with all of them.
+        belongs: as ``tests``, whether a row is of a subset, for sets that also come as one file
+            with all of them.
     """
 
     name: str
     about: str
-    subsets: Mapping[str, tuple[str, ...]]
-    tests: Callable[[dict[str, Any], RowReader], dict[str, Any]]
+    subsets: dict[str, tuple[str, ...]]
+    tests: ImportString[Any]
     needs: tuple[str, ...] = ()
-    columns: Mapping[str, str] = field(default_factory=dict)
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    columns: dict[str, str] = Field(default_factory=dict)
+    metadata: dict[str, str] = Field(default_factory=dict)
     reads: tuple[str, ...] = ()
     repo: str = ""
     licence: str = ""
+    language: str = ""
     time_limit_s: float | None = None
-    levels: Mapping[str, str] = field(default_factory=lambda: LEVELS)
-    belongs: Callable[[dict[str, Any], str], bool] | None = None
+    levels: dict[str, str] = LEVELS
+    belongs: ImportString[Any] = None
 
     @property
     def all_columns(self) -> list[str]:
@@ -119,7 +125,7 @@ class Adapter:
         values |= own
         if not reader.tests:
             reason = f": {reader.left_out[0]}" if reader.left_out else ""
-            raise Unusable("no_tests", f"no usable test{reason}")
+            raise Unusable(f"no usable test{reason}", "no_tests")
         flags = tuple(values.pop("flags", ()))
         if reader.left_out:
             flags = ("tests_left_out", *flags)
@@ -133,7 +139,7 @@ class Adapter:
         if difficulty := self.levels.get(word, ""):
             values |= {"difficulty": difficulty, "difficulty_provenance": "source"}
         return Problem(
-            **{"licence": self.licence, **values},
+            **{"licence": self.licence, "language": self.language, **values},
             id=printable(f"{self.name}/{key}"),
             form=form,
             source=self.name,
@@ -196,12 +202,11 @@ def text_field(row: dict[str, Any], path: str) -> str:
     """
     value, label = column(row, path), path.replace("|", " or ")
     if value is None:
-        raise Unusable("malformed", f"{label} is missing")
-    if not isinstance(value, str):
-        raise Unusable("malformed", f"{label} should be text, found {type_name(value)}")
-    if not value.strip():
-        raise Unusable("malformed", f"{label} is empty")
-    return value
+        raise Unusable(f"{label} is missing")
+    text: str = of_type(str, value, label)
+    if not text.strip():
+        raise Unusable(f"{label} is empty")
+    return text
 
 
 @dataclass

@@ -40,7 +40,7 @@ class Unusable(ValueError):
     ``rule`` is the name under which the funnel counts it.
     """
 
-    def __init__(self, rule: str, message: str) -> None:
+    def __init__(self, message: str, rule: str = "malformed") -> None:
         super().__init__(message)
         self.rule = rule
 
@@ -51,13 +51,12 @@ def parse_json(text: Any, field: str) -> Any:
     Raises:
         Unusable: not text, not JSON, or nested deeper than Python reads.
     """
-    if not isinstance(text, str):
-        raise Unusable("malformed", f"{field} should be JSON text, found {type_name(text)}")
+    of_type(str, text, field, "JSON text")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         reason = str(error).partition(":")[0] or type(error).__name__
-        raise Unusable("malformed", f"{field} is not JSON ({reason})") from None
+        raise Unusable(f"{field} is not JSON ({reason})") from None
 
 
 def json_or_itself(value: Any) -> Any:
@@ -98,7 +97,7 @@ def unpack_pickled_json(text: str, field: str) -> Any:
     try:
         packed = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise Unusable("malformed", f"{field} is neither JSON nor base64") from None
+        raise Unusable(f"{field} is neither JSON nor base64") from None
     unpacked = pickled_text(inflate(packed, field, UNPACKED_MB), field)
     check_values(unpacked, field)
     return parse_json(unpacked, field)
@@ -111,7 +110,7 @@ def check_values(unpacked: str, field: str) -> None:
         Unusable: it has more than :data:`UNPACKED_VALUES`.
     """
     if next(islice(_VALUES.finditer(unpacked), UNPACKED_VALUES, None), None):
-        raise Unusable("oversized", f"{field} unpacks to more than {UNPACKED_VALUES:,} values")
+        raise Unusable(f"{field} unpacks to more than {UNPACKED_VALUES:,} values", "oversized")
 
 
 _VALUES = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[{,]', re.DOTALL)
@@ -128,14 +127,12 @@ def inflate(packed: bytes, field: str, limit_mb: float) -> bytes:
     try:
         data = engine.decompress(packed, limit + 1)
     except zlib.error as error:
-        raise Unusable("malformed", f"{field} is not zlib data ({error})") from None
+        raise Unusable(f"{field} is not zlib data ({error})") from None
     if len(data) > limit:
-        raise Unusable(
-            "oversized",
-            f"{field} unpacks from {len(packed) / MB:.1f} MB to more than {limit_mb:g} MB",
-        )
+        sizes = f"{len(packed) / MB:.1f} MB to more than {limit_mb:g} MB"
+        raise Unusable(f"{field} unpacks from {sizes}", "oversized")
     if not engine.eof:
-        raise Unusable("malformed", f"{field} is zlib data that ends early")
+        raise Unusable(f"{field} is zlib data that ends early")
     return data
 
 
@@ -151,17 +148,14 @@ def pickled_text(data: bytes, field: str) -> str:
             if opcode.name in _TEXT:
                 found.append(str(argument))
             elif opcode.name not in _BOOKKEEPING:
-                raise Unusable(
-                    "hostile",
-                    f"{field} is a pickle with {opcode.name}, where only text is allowed; "
-                    "it was not loaded",
-                )
+                told = "where only text is allowed; it was not loaded"
+                raise Unusable(f"{field} is a pickle with {opcode.name}, {told}", "hostile")
     except Unusable:
         raise
     except Exception as error:  # pickletools raises many kinds on damaged data
-        raise Unusable("malformed", f"{field} is no pickle ({shorten(str(error))})") from None
+        raise Unusable(f"{field} is no pickle ({shorten(str(error))})") from None
     if len(found) != 1:
-        raise Unusable("hostile", f"{field} is a pickle of {len(found)} texts, not of one")
+        raise Unusable(f"{field} is a pickle of {len(found)} texts, not of one", "hostile")
     return found[0]
 
 
@@ -210,8 +204,20 @@ def is_plain(value: Any, depth: int = _DEPTH) -> bool:
     return value is None or isinstance(value, (str, int, float))
 
 
+_KINDS: dict[type, str] = {str: "text", dict: "an object", list: "a list", type(None): "nothing"}
+
+
 def type_name(value: Any) -> str:
     """What a value is, for people."""
-    names = {"str": "text", "dict": "an object", "list": "a list", "NoneType": "nothing"}
-    name = type(value).__name__
-    return names.get(name, name)
+    return _KINDS.get(type(value), type(value).__name__)
+
+
+def of_type(kind: type, value: Any, field: str, wanted: str = "") -> Any:
+    """``value``, which has to be of this kind.
+
+    Raises:
+        Unusable: it is not; the message says what was ``wanted`` and what was found.
+    """
+    if not isinstance(value, kind):
+        raise Unusable(f"{field} should be {wanted or _KINDS[kind]}, found {type_name(value)}")
+    return value

@@ -24,18 +24,14 @@ def humaneval_row(row: Row, reader: RowReader) -> Row:
     prompt, name = text_field(row, "prompt"), text_field(row, "entry_point")
     before, found, _ = prompt.rpartition(f"def {name}(")
     if not found:
-        raise Unusable("malformed", f"the prompt does not define its entry_point {name}")
+        raise Unusable(f"the prompt does not define its entry_point {name}")
     if row.get("test") is not None:
         code = f"{text_field(row, 'test')}\n\ncheck({name})\n"
         reader.check(code, setup=before, entry_point=name)
     solution = row.get("canonical_solution")
     return {
         "id": text_field(row, "task_id").rpartition("/")[2],
-        "statement": prompt,
-        "fn_name": name,
-        "starter_code": prompt,
         "preamble": before,
-        "language": "en",
         "references": (prompt + solution,) if isinstance(solution, str) else (),
     }
 
@@ -44,8 +40,7 @@ def mbpp_row(row: Row, reader: RowReader) -> Row:
     """The tests of ``full`` (test_setup_code), ``sanitized`` (test_imports) and MBPP+ (test)."""
     asserts = names(row.get("test_list"))
     if not asserts:
-        found = type_name(row.get("test_list"))
-        raise Unusable("malformed", f"test_list should be texts, found {found}")
+        raise Unusable(f"test_list should be texts, found {type_name(row.get('test_list'))}")
     solution = text_field(row, "code").replace("\r\n", "\n")
     name = _tested_function(asserts, solution)
     if row.get("test") is not None:  # MBPP+: all in one module
@@ -57,7 +52,6 @@ def mbpp_row(row: Row, reader: RowReader) -> Row:
     return {
         "statement": text_field(row, "text|prompt").replace("\r\n", "\n"),
         "fn_name": name,
-        "language": "en",
         "references": (solution,),
         "metadata": {"shown_tests": list(asserts)},
     }
@@ -78,13 +72,13 @@ def _tested_function(asserts: tuple[str, ...], solution: str) -> str:
     }
     names = [name for name in defined if name in used]
     if not names:
-        raise Unusable("malformed", "no function of the solution is called by the tests")
+        raise Unusable("no function of the solution is called by the tests")
     return names[-1]
 
 
 def _parse(source: str, what: str) -> ast.Module:
     if (tree := parsed(source)) is None:
-        raise Unusable("malformed", f"{what} is no Python")
+        raise Unusable(f"{what} is no Python")
     return tree
 
 
@@ -125,11 +119,7 @@ def kodcode_row(row: Row, reader: RowReader) -> Row:
     else:
         for test in tests:
             reader.check(f"{test.name}()", setup=source, entry_point=entry)
-    return {
-        "fn_name": entry,
-        "starter_code": info.get("function_declaration") or "",
-        "language": "en",
-    }
+    return {"fn_name": entry, "starter_code": info.get("function_declaration") or ""}
 
 
 # LeetCodeDataset ----------------------------------------------------------------------------------
@@ -151,7 +141,7 @@ def leetcode_row(row: Row, reader: RowReader) -> Row:
     header, query = text_field(row, "prompt"), str(row.get("query"))
     owner, _, name = text_field(row, "entry_point").rpartition(".")
     if owner not in ("Solution()", "") or not name.isidentifier():
-        raise Unusable("unsupported", f"its tests call {row['entry_point']}")
+        raise Unusable(f"its tests call {row['entry_point']}", "unsupported")
     for line in _assertions(text_field(row, "test"))[:_MAX_TESTS]:
         reader.check(f"candidate = Solution().{name}\n{line}", setup=header)
     asked, code = _QUESTION.match(query), re.search(r"```python\n(.*?)```", query, re.DOTALL)
@@ -161,13 +151,12 @@ def leetcode_row(row: Row, reader: RowReader) -> Row:
     elif asked:
         statement = asked[1].strip() + "\n"
     else:
-        raise Unusable("malformed", "neither problem_description nor a question in query")
+        raise Unusable("neither problem_description nor a question in query")
     return {
         "statement": statement,
         "fn_name": name,
         "starter_code": row.get("starter_code") or shown,
         "preamble": header + "\n",
-        "language": "en",
         "url": f"https://leetcode.com/problems/{row['task_id']}/",
         "metadata": {"platform": "leetcode"},
     }
@@ -178,9 +167,9 @@ def _assertions(source: str) -> list[str]:
     tree = parsed(source)
     check = tree.body[0] if tree and len(tree.body) == 1 else None
     if check is None or getattr(check, "name", "") != "check":
-        raise Unusable("malformed", "test should be one function check(candidate)")
+        raise Unusable("test should be one function check(candidate)")
     lines = [line.strip() for line in source.strip().split("\n")[1:]]
     lines = [line for line in lines if line and not line.startswith("#")]
     if not all(line.startswith("assert ") for line in lines):
-        raise Unusable("unsupported", "its tests are more than assertions")
+        raise Unusable("its tests are more than assertions", "unsupported")
     return lines

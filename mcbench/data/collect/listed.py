@@ -1,5 +1,5 @@
-"""Sets with tests as lists of inputs and outputs: APPS, TACO, DeepCoder, open-r1's verifiable
-problems, CodeContests, Codeforces, and any other rows through a mapping.
+"""Sets with tests as lists of inputs and outputs: APPS, TACO, DeepCoder, LiveCodeBench, open-r1's
+verifiable problems, CodeContests, Codeforces, and any other rows through a mapping.
 
 Tests are one object of lists, "inputs" and "outputs" with an optional "fn_name", or a list of
 objects with one input and output each.
@@ -19,8 +19,10 @@ from mcbench.data.collect.decode import (
     json_or_itself,
     names,
     object_or_none,
+    of_type,
     parse_json,
     type_name,
+    unpack_pickled_json,
 )
 from mcbench.data.collect.rows import read_rows
 from mcbench.data.schema import Difficulty
@@ -49,12 +51,10 @@ def add_tests(
     if isinstance(tests, dict):
         fn_name = method_name(tests.get("fn_name")) or method_name(fn_name)
         rows = pairs(tests.get("inputs"), tests.get("outputs"), where)
-    elif not isinstance(tests, list):
-        raise Unusable("malformed", f"{where} should be a list, found {type_name(tests)}")
     else:
-        for number, case in enumerate(tests):
+        for number, case in enumerate(of_type(list, tests, where)):
             if not isinstance(case, dict) or set(keys) - case.keys():
-                raise Unusable("malformed", f"test {number} of {where} lacks {', '.join(keys)}")
+                raise Unusable(f"test {number} of {where} lacks {', '.join(keys)}")
         fn_name = method_name(fn_name or (tests and tests[0].get("fn_name")))
         rows = [(case[keys[0]], case[keys[1]]) for case in tests]
         if fn_name:
@@ -76,14 +76,13 @@ def add_functional(reader: RowReader, tests: Any, name: Any) -> str:
     """
     fn_name = method_name(name)
     if not fn_name:
-        raise Unusable("malformed", "the tests call a method that metadata.func_name lacks")
+        raise Unusable("the tests call a method that metadata.func_name lacks")
     for number, test in enumerate(tests):
         expected = parse_json(test.get("output"), f"the output of test {number}")
         try:
             args = [json.loads(line) for line in test["input"].split("\n")]
         except (AttributeError, KeyError, ValueError, RecursionError):
-            told = f"arguments are not JSON lines: {test.get('input')!r:.60}"
-            raise Unusable("malformed", told) from None
+            raise Unusable(f"arguments are not JSON lines: {test.get('input')!r:.60}") from None
         reader.call(args, expected)
     return fn_name
 
@@ -97,7 +96,7 @@ def method_name(value: Any) -> str:
     if not value:
         return ""
     if not isinstance(value, str) or not value.isidentifier():
-        raise Unusable("malformed", f"fn_name is no Python name: {value!r:.60}")
+        raise Unusable(f"fn_name is no Python name: {value!r:.60}")
     return value
 
 
@@ -109,10 +108,9 @@ def pairs(inputs: Any, outputs: Any, where: str) -> list[tuple[Any, Any]]:
     """
     if not isinstance(inputs, list) or not isinstance(outputs, list):
         found = f"{type_name(inputs)} and {type_name(outputs)}"
-        raise Unusable("malformed", f"{where} needs lists of inputs and outputs, has {found}")
+        raise Unusable(f"{where} needs lists of inputs and outputs, has {found}")
     if len(inputs) != len(outputs):
-        counts = f"{len(inputs)} inputs and {len(outputs)} outputs"
-        raise Unusable("malformed", f"{where} has {counts}")
+        raise Unusable(f"{where} has {len(inputs)} inputs and {len(outputs)} outputs")
     return list(zip(inputs, outputs, strict=True))
 
 
@@ -144,17 +142,63 @@ def deepcoder_row(row: Row, reader: RowReader) -> Row:
     }
 
 
+# LiveCodeBench ------------------------------------------------------------------------------------
+
+# Problems that its ERRATA.md names; their scores count all the same, as on the leaderboard.
+_ERRATA = {
+    "errata_several_answers": (
+        "abc311_c abc326_d abc327_b abc333_e abc343_e abc362_c arc185_c abc343_a "
+        "find-words-containing-character find-the-peaks "
+        "generate-binary-strings-without-adjacent-zeros"
+    ),
+    "errata_wrong_tests": (
+        "abc350_c apply-operations-to-make-string-empty most-frequent-ids arc189_a"
+    ),
+    "errata_interactive": "abc337_e abc355_e",
+}
+
+
+def livecodebench_row(row: Row, reader: RowReader) -> Row:
+    """All tests together, the public ones first."""
+    columns = ("public_test_cases", "private_test_cases")
+    tests = [test for name in columns for test in _tests_of(row, name)]
+    kinds = {test.get("testtype") for test in tests}
+    fn_name = ""
+    if kinds == {"functional"}:
+        fn_name = add_functional(reader, tests, column(row, "metadata.func_name"))
+    elif kinds == {"stdin"}:
+        for test in tests:
+            reader.stdio(test.get("input"), test.get("output"))
+    else:
+        found = ", ".join(sorted(map(str, kinds))) or "no tests"
+        raise Unusable(f"tests should be all stdin or all functional, found {found}")
+    title = str(row.get("question_title") or "")
+    known = {text_field(row, "question_id"), "-".join(title.lower().split())}
+    flags = tuple(flag for flag, problems in _ERRATA.items() if known & set(problems.split()))
+    return {"fn_name": fn_name, "flags": flags}
+
+
+def _tests_of(row: Row, name: str) -> list[Row]:
+    """Public tests are JSON text, private ones that or base64 of zlib of a pickled JSON text, which
+    is parsed without unpickling (:mod:`mcbench.data.collect.decode`).
+    """
+    text = of_type(str, row.get(name), name)
+    read = parse_json if text.lstrip()[:1] == "[" else unpack_pickled_json
+    tests: list[Row] = read(text, name)
+    if not isinstance(tests, list) or not all(isinstance(test, dict) for test in tests):
+        raise Unusable(f"{name} should hold a list of objects")
+    return tests
+
+
 # open-r1 ------------------------------------------------------------------------------------------
 
 
 def verifiable_row(row: Row, reader: RowReader) -> Row:
     info = row.get("verification_info")
     info = parse_json(info, "verification_info") if isinstance(info, str) else info
-    if not isinstance(info, dict):
-        found = type_name(info)
-        raise Unusable("malformed", f"verification_info should be an object, found {found}")
+    info = of_type(dict, info, "verification_info")
     if info.get("language", "python") != "python":
-        raise Unusable("unsupported", f"its tests are for {info['language']}, not Python")
+        raise Unusable(f"its tests are for {info['language']}, not Python", "unsupported")
     where = "verification_info.test_cases"
     return {"fn_name": add_tests(reader, info.get("test_cases"), where)}
 
@@ -174,12 +218,12 @@ def codeforces_row(row: Row, reader: RowReader) -> Row:
     """Interactive problems and those that read files are refused."""
     if row.get("interaction_format"):
         told = "interactive: its answers depend on a dialogue with the judge"
-        raise Unusable("unsupported", told)
+        raise Unusable(told, "unsupported")
     if row.get("input_mode") not in (None, "stdio"):
-        raise Unusable("unsupported", f"reads its input from a {row['input_mode']}")
+        raise Unusable(f"reads its input from a {row['input_mode']}", "unsupported")
     tests = row.get("official_tests") or []
     if not isinstance(tests, list) or not all(isinstance(test, dict) for test in tests):
-        raise Unusable("malformed", "official_tests should be a list of objects")
+        raise Unusable("official_tests should be a list of objects")
     for test in tests:
         reader.stdio(test.get("input"), test.get("output"))
     key, checker = text_field(row, "id"), row.get("generated_checker") or ""
@@ -198,7 +242,6 @@ def codeforces_row(row: Row, reader: RowReader) -> Row:
         "date": day,
         "url": f"https://codeforces.com/problemset/problem/{contest}/{index}" if index else "",
         "difficulty": level_of_rating(row.get("rating")),
-        "language": "en",
     }
 
 
@@ -208,7 +251,7 @@ def _add_generated(reader: RowReader, contest: str, problem: str) -> None:
     The official tests are only those that the site shows whole, which are short.
     """
     if not contest.isdecimal():
-        raise Unusable("malformed", f"the id {problem!r} does not begin with a contest's number")
+        raise Unusable(f"the id {problem!r} does not begin with a contest's number")
     assert reader.other is not None
     path = reader.other(f"generated_tests/test_cases_{int(contest):04}.parquet")
     for row in read_rows(path, ("problem_id", *_KEYS)):
@@ -223,14 +266,14 @@ def _codeforces_page(row: Row) -> str:
         for example in row.get("examples") or []
         if isinstance(example, dict)
     ]
-    headed = {
-        name: [f"{heading}\n\n{row[name]}"] if row.get(name) else []
-        for name, heading in (
-            ("input_format", "Input"), ("output_format", "Output"), ("note", "Note"),
-        )
-    }  # fmt: skip
-    parts = [text_field(row, "description"), *headed["input_format"], *headed["output_format"]]
-    return "\n\n".join([*parts, *examples, *headed["note"]])
+    input_format, output_format, note = (
+        [f"{heading}\n\n{row[name]}"] if row.get(name) else [] for name, heading in _HEADED.items()
+    )
+    description = text_field(row, "description")
+    return "\n\n".join([description, *input_format, *output_format, *examples, *note])
+
+
+_HEADED = {"input_format": "Input", "output_format": "Output", "note": "Note"}
 
 
 # CodeContests -------------------------------------------------------------------------------------
@@ -244,7 +287,7 @@ _CONTEST_LEVELS = {1: "easy", 2: "medium", 3: "hard", 4: "hard", 5: "hard"}
 def contests_row(row: Row, reader: RowReader) -> Row:
     """The tests that the set's authors generated come last."""
     if row.get("input_file") or row.get("output_file"):
-        raise Unusable("unsupported", "reads or writes files")
+        raise Unusable("reads or writes files", "unsupported")
     for part in ("public_tests", "private_tests", "generated_tests"):
         tests = object_or_none(row.get(part))
         for given, answer in zip(tests.get("input") or [], tests.get("output") or [], strict=False):
@@ -292,8 +335,10 @@ def mapping_adapter(
         levels: from the source's words for difficulty to easy, medium and hard.
 
     Raises:
-        UserError: a needed column is missing.
+        UserError: there is no name, or a needed column is missing.
     """
+    if not name:
+        raise UserError("a source with a mapping needs a name, with which its ids begin")
     if "statement" not in columns:
         raise UserError("a mapping needs the column of the statement: columns.statement")
     if "tests" not in columns and not {"inputs", "outputs"} <= columns.keys():
@@ -301,7 +346,7 @@ def mapping_adapter(
     given = {str(key): path for key, path in columns.items()}
     keys = (test_keys.get("input", "input"), test_keys.get("output", "output"))
     needed = [given[key] for key in ("statement", "tests", *_LISTS) if key in given]
-    words = {key.lower().replace(" ", "_"): value for key, value in levels.items()}
+    words: dict[str, str] = {key.lower().replace(" ", "_"): value for key, value in levels.items()}
     return Adapter(
         name=name,
         about="rows read through a mapping",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -21,8 +22,8 @@ from mcbench.data.collect.decode import (
     TESTS_MB,
     Unusable,
     object_or_none,
+    of_type,
     seconds,
-    type_name,
 )
 from mcbench.errors import UserError
 from mcbench.files import read_data
@@ -38,24 +39,24 @@ def package_row(row: dict[str, Any], reader: RowReader) -> dict[str, Any]:
     settings = _yaml(package, package.folder / "problem.yaml")
     kinds = set(_words(settings.get("type"))) | set(_words(settings.get("validation")))
     if refused := sorted(kinds & _NO_ANSWER_FILE):
-        raise Unusable("unsupported", f"{refused[0]}: answers cannot be compared with a file")
+        raise Unusable(f"{refused[0]}: answers cannot be compared with a file", "unsupported")
     language, statement = _statement(package)
     checker, checker_language = _checker(package, kinds)
     flags = _words(settings.get("validator_flags"))
-    found = [
-        case
-        for part in ("sample", "secret")
-        for case in _cases(package, package.folder / "data" / part, flags)
-    ]
-    for case in _fitting(found, reader):
-        _add_test(reader, package, case, bool(checker))
+    found: dict[Path, list[str]] = {}
+    for part in ("sample", "secret"):
+        found.update(_cases(package, package.folder / "data" / part, flags))
+    for path in _fitting(list(found), reader):
+        options = {"checker_args": found[path]} if checker else _options(found[path])
+        _add_test(reader, package, path, options)
     limits = object_or_none(settings.get("limits"))
     source = settings.get("source")
     source = source[0] if isinstance(source, list) and source else source
-    url = source.get("url") if isinstance(source, dict) else settings.get("source_url")
+    if not isinstance(source, dict):
+        source = {"name": source, "url": settings.get("source_url")}
     name = settings.get("name")
     name = (name.get(language) or name.get("en")) if isinstance(name, dict) else name
-    contest = _text(source.get("name") if isinstance(source, dict) else source)
+    contest = _text(source.get("name"))
     return {
         "id": row["name"] if row["name"] != "." else package.folder.resolve().name,
         "statement": statement + _samples(package),
@@ -65,7 +66,7 @@ def package_row(row: dict[str, Any], reader: RowReader) -> dict[str, Any]:
         "date": _date(contest, row["name"]),
         "time_limit_s": _time_limit(package, limits),
         "memory_limit_mb": _number(limits.get("memory")),
-        "url": _text(url),
+        "url": _text(source.get("url")),
         "language": language,
         "tags": tuple(_words(settings.get("keywords"))),
         "references": _references(package, reader),
@@ -86,26 +87,14 @@ class _Package:
     root: Path
 
 
-@dataclass(frozen=True)
-class _Case:
-    """The input file of a test, its size with the answer in MiB, and the validator's flags."""
-
-    path: Path
-    size_mb: float
-    flags: list[str]
-
-
 def _yaml(package: _Package, path: Path) -> dict[str, Any]:
     text = _read(package, path, 1.0) if path.is_file() else ""
     try:
         data = read_data(text)
     except UserError as error:
-        raise Unusable("malformed", f"{path.name} is {shorten(str(error))}") from None
-    if data is None:
-        return {}
-    if not isinstance(data, dict):
-        raise Unusable("malformed", f"{path.name} should be a map, found {type_name(data)}")
-    return data
+        raise Unusable(f"{path.name} is {shorten(str(error))}") from None
+    settings: dict[str, Any] = of_type(dict, {} if data is None else data, path.name, "a map")
+    return settings
 
 
 def _text(value: Any) -> str:
@@ -147,11 +136,11 @@ def _statement(package: _Package) -> tuple[str, str]:
             if match := _STATEMENT.fullmatch(path.name):
                 found.setdefault(match[1] or "en", path)
     if not found:
-        raise Unusable("unsupported", "no statement in LaTeX or Markdown (perhaps only a PDF)")
+        raise Unusable("no statement in LaTeX or Markdown (perhaps only a PDF)", "unsupported")
     language = "en" if "en" in found else sorted(found)[0]
     text = _read(package, found[language], 8.0)
     if not text.strip():
-        raise Unusable("malformed", "the statement is empty")
+        raise Unusable("the statement is empty")
     return language.partition("-")[0], text
 
 
@@ -165,12 +154,12 @@ def _checker(package: _Package, kinds: set[str]) -> tuple[str, str]:
     files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
     if not files or "default" in kinds:  # a validator that problem.yaml does not ask for
         if "custom" in kinds:
-            raise Unusable("malformed", "validation is custom, but there is no output validator")
+            raise Unusable("validation is custom, but there is no output validator")
         return "", ""
     languages = {".py": "python", ".cpp": "c++", ".cc": "c++"}
     sources = [path for path in files if path.suffix in languages]
     if len(sources) != 1:
-        raise Unusable("unsupported", "its output validator is not one file in Python or C++")
+        raise Unusable("its output validator is not one file in Python or C++", "unsupported")
     return _read(package, sources[0], 1.0), languages[sources[0].suffix]
 
 
@@ -198,8 +187,11 @@ def _samples(package: _Package) -> str:
     )
 
 
-def _cases(package: _Package, folder: Path, flags: list[str]) -> Iterator[_Case]:
-    """The tests of a data folder and of the groups below it; a group's flags replace the outer."""
+def _cases(package: _Package, folder: Path, flags: list[str]) -> Iterator[tuple[Path, list[str]]]:
+    """The input files of a data folder and of the groups below it, with the validator's flags.
+
+    A group's replace the outer.
+    """
     if not folder.is_dir():
         return
     for name in ("testdata.yaml", "test_group.yaml"):
@@ -210,32 +202,35 @@ def _cases(package: _Package, folder: Path, flags: list[str]) -> Iterator[_Case]
         if path.is_dir() and path.suffix != ".files":
             yield from _cases(package, path, flags)
         elif path.suffix == ".in":
-            files = [file for file in (path, path.with_suffix(".ans")) if file.is_file()]
-            yield _Case(path, sum(file.stat().st_size for file in files) / MB, flags)
+            yield path, flags
 
 
-def _fitting(found: list[_Case], reader: RowReader) -> list[_Case]:
+def _fitting(found: list[Path], reader: RowReader) -> list[Path]:
     """The tests that are not too much together, the smaller ones first, in their order."""
     left = TESTS_MB
     kept = set()
-    for case in sorted(found, key=lambda case: case.size_mb):
-        left -= case.size_mb
-        if left >= 0 or case.size_mb > TEST_MB:  # that alone is refused with reason
-            kept.add(case.path)
+    for path in sorted(found, key=_size_mb):
+        size = _size_mb(path)
+        left -= size
+        if left >= 0 or size > TEST_MB:  # that alone is refused with reason
+            kept.add(path)
         else:
-            reader.leave_out(f"beyond {TESTS_MB:g} MB of tests ({case.path.name})")
-    return [case for case in found if case.path in kept]
+            reader.leave_out(f"beyond {TESTS_MB:g} MB of tests ({path.name})")
+    return [path for path in found if path in kept]
 
 
-def _add_test(reader: RowReader, package: _Package, case: _Case, checked: bool) -> None:
-    path = case.path
-    options = {"checker_args": case.flags} if checked else _options(case.flags)
+def _size_mb(path: Path) -> float:
+    """Of a test's input and answer."""
+    files = (file for file in (path, path.with_suffix(".ans")) if file.is_file())
+    return sum(file.stat().st_size for file in files) / MB
+
+
+def _add_test(reader: RowReader, package: _Package, path: Path, options: dict[str, Any]) -> None:
     name = path.relative_to(package.folder / "data").with_suffix("").as_posix()
-    needs = [suffix for suffix in (".args", ".files") if path.with_suffix(suffix).exists()]
-    if needs:
-        reader.left_out.append(f"test {name}: needs {needs[0]}, not only standard input")
-        return
     try:
+        for suffix in (".args", ".files"):
+            if path.with_suffix(suffix).exists():
+                raise Unusable(f"needs {suffix}, not only standard input", "unsupported")
         stdin = _read(package, path, TEST_MB)
         expected = _read(package, path.with_suffix(".ans"), TEST_MB)
     except Unusable as error:
@@ -250,15 +245,16 @@ def _options(flags: list[str]) -> dict[str, Any]:
     if "space_change_sensitive" in flags:
         options["space_sensitive"] = True
     for name, value in pairwise(flags):
-        try:
-            tolerance = float(value)
-        except ValueError:
-            continue
-        if name in ("float_tolerance", "float_relative_tolerance"):
-            options["rtol"] = tolerance
-        if name in ("float_tolerance", "float_absolute_tolerance"):
-            options["atol"] = tolerance
+        with suppress(ValueError):
+            options |= dict.fromkeys(_TOLERANCES.get(name, ()), float(value))
     return options
+
+
+_TOLERANCES = {
+    "float_tolerance": ("rtol", "atol"),
+    "float_relative_tolerance": ("rtol",),
+    "float_absolute_tolerance": ("atol",),
+}
 
 
 def _references(package: _Package, reader: RowReader) -> tuple[str, ...]:
@@ -281,14 +277,14 @@ def _read(package: _Package, path: Path, limit_mb: float) -> str:
             or not UTF-8.
     """
     if not path.is_file():
-        raise Unusable("malformed", f"{path.name} is missing or no plain file")
+        raise Unusable(f"{path.name} is missing or no plain file")
     place = path.resolve()
     if not any(place.is_relative_to(f.resolve()) for f in (package.folder, package.root)):
-        raise Unusable("hostile", f"{path.name} is a link to a file outside the source")
+        raise Unusable(f"{path.name} is a link to a file outside the source", "hostile")
     size = path.stat().st_size / MB
     if size > limit_mb:
-        raise Unusable("oversized", f"{path.name} has {size:.1f} MB, more than {limit_mb:g} MB")
+        raise Unusable(f"{path.name} has {size:.1f} MB, more than {limit_mb:g} MB", "oversized")
     try:
         return path.read_bytes().decode()
     except UnicodeDecodeError:
-        raise Unusable("malformed", f"{path.name} is not UTF-8") from None
+        raise Unusable(f"{path.name} is not UTF-8") from None

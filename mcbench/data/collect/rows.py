@@ -19,17 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mcbench.data.audit import shorten
-from mcbench.data.collect.decode import (
-    MB,
-    ROW_MB,
-    UNPACKED_MB,
-    Unusable,
-    check_values,
-    type_name,
-)
+from mcbench.data.collect.decode import MB, ROW_MB, UNPACKED_MB, Unusable, check_values, type_name
 from mcbench.errors import UserError
 
-SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".parquet", ".arrow")
+_TABLES = (".parquet", ".arrow")
+SUFFIXES = (".jsonl", ".jsonl.gz", ".json", *_TABLES)
 _ROWS_TO_JUDGE = 20  # a broken first row must not condemn a file
 _BATCH_ROWS = 8  # of a parquet file; a row of tests may have many megabytes
 
@@ -61,7 +55,7 @@ def read_rows(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
     try:
         if path.is_dir():
             yield from _packages(path)
-        elif name.endswith((".parquet", ".arrow")):
+        elif name.endswith(_TABLES):
             yield from _table_rows(path, columns)
         elif name.endswith((".jsonl", ".jsonl.gz")):
             with gzip.open(path) if name.endswith(".gz") else path.open("rb") as file:
@@ -84,7 +78,9 @@ def check_columns(path: Path, needed: Sequence[str], source: str, hint: str) -> 
     """
     found: set[str] = set()
     missing = list(needed)
-    for columns in _columns(path):
+    rows = (row.data for row in read_rows(path, None) if isinstance(row.data, dict))
+    known: Iterable[Iterable[str]] = islice(rows, _ROWS_TO_JUDGE)
+    for columns in [_schema(path)] if path.name.endswith(_TABLES) else known:
         found |= set(columns)
         missing = [names for names in needed if not found & set(names.split("|"))]
         if not missing:
@@ -93,15 +89,6 @@ def check_columns(path: Path, needed: Sequence[str], source: str, hint: str) -> 
         raise UserError(f"{source} holds no readable row; is it the right file?")
     column, shown = missing[0].replace("|", " or "), ", ".join(sorted(found))
     raise UserError(f"{source} has no column {column}; found: {shown}. {hint}")
-
-
-def _columns(path: Path) -> Iterator[Iterable[str]]:
-    """The columns of a table, or of the first rows of JSON."""
-    if path.name.endswith((".parquet", ".arrow")):
-        yield _schema(path)
-        return
-    rows = (row.data for row in read_rows(path, None) if isinstance(row.data, dict))
-    yield from islice(rows, _ROWS_TO_JUDGE)
 
 
 def _packages(folder: Path) -> Iterator[Row]:
@@ -131,8 +118,7 @@ def _json_lines(file: BinaryIO | gzip.GzipFile, name: str) -> Iterator[Row]:
     for number, line in enumerate(iter(lambda: file.readline(limit + 1), b""), start=1):
         where = f"line {number} of {name}"
         if len(line) > limit and not line.endswith(b"\n"):
-            reason = f"the line has more than {limit_mb:g} MB"
-            yield Row(where, Unusable("oversized", reason))
+            yield Row(where, Unusable(f"the line has more than {limit_mb:g} MB", "oversized"))
             while piece := file.readline(min(limit, MB)):  # to its end, not kept
                 if piece.endswith(b"\n"):
                     break
@@ -148,13 +134,13 @@ def _parsed(line: bytes, unpacked: bool) -> dict[str, Any] | Unusable:
     except Unusable as refused:
         return refused
     except (ValueError, RecursionError) as error:
-        return Unusable("malformed", f"not JSON ({shorten(str(error))})")
+        return Unusable(f"not JSON ({shorten(str(error))})")
 
 
 def _object(data: Any) -> dict[str, Any] | Unusable:
     if isinstance(data, dict):
         return data
-    return Unusable("malformed", f"holds {type_name(data)}, not an object")
+    return Unusable(f"holds {type_name(data)}, not an object")
 
 
 def _json_array(path: Path) -> Iterator[Row]:
@@ -188,12 +174,8 @@ def _table_rows(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
     number = 0
     try:
         for batch in _batches(path, columns):
-            for index in range(batch.num_rows):
+            for data in batch if isinstance(batch, list) else _one_by_one(batch):
                 number += 1
-                if isinstance(batch, _Large):
-                    data = batch.refused()
-                else:
-                    (data,) = batch.slice(index, 1).to_pylist()
                 yield Row(f"row {number} of {path.name}", data)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise Disappeared(
@@ -201,19 +183,14 @@ def _table_rows(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
         ) from error
 
 
-@dataclass(frozen=True)
-class _Large:
-    """Rows of a parquet file that are not unpacked; ``size_mb``: of each, on average."""
-
-    num_rows: int
-    size_mb: float
-
-    def refused(self) -> Unusable:
-        told = f"{self.size_mb:.1f} MB a row, more than {UNPACKED_MB:g} MB"
-        return Unusable("oversized", f"its group of rows unpacks to {told}")
+def _one_by_one(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    for index in range(batch.num_rows):
+        yield from batch.slice(index, 1).to_pylist()
 
 
-def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch | _Large]:
+def _batches(
+    path: Path, columns: Sequence[str] | None
+) -> Iterator[pa.RecordBatch | list[Unusable]]:
     """Batches of a parquet file, or of what `datasets` writes with save_to_disk.
 
     What a group of rows unpacks to stands in the file, and is looked at before it is. (A file that
@@ -232,7 +209,9 @@ def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBat
             own = [one for one in parts if one.path_in_schema.partition(".")[0] in chosen]
             size = sum(one.total_uncompressed_size for one in own) / MB / max(1, told.num_rows)
             if size > UNPACKED_MB:
-                yield _Large(told.num_rows, size)
+                size_told = f"{size:.1f} MB a row, more than {UNPACKED_MB:g} MB"
+                detail = f"its group of rows unpacks to {size_told}"
+                yield [Unusable(detail, "oversized") for _ in range(told.num_rows)]
                 continue
             yield from file.iter_batches(
                 _BATCH_ROWS, row_groups=[group], columns=chosen, use_threads=False

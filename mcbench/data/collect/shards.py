@@ -89,9 +89,8 @@ def _size(value: Problem | Rejected) -> int:
     if isinstance(value, Rejected):
         return 0
     parts = (part for test in value.tests for part in test.values())
-    return len(value.statement) + sum(
-        len(part) if isinstance(part, str) else len(json.dumps(part)) for part in parts
-    )
+    texts = (part if isinstance(part, str) else json.dumps(part) for part in parts)
+    return len(value.statement) + sum(map(len, texts))
 
 
 def _outcome(batch: Iterable[Item]) -> Outcome:

@@ -16,13 +16,17 @@ from mcbench.data.collect.adapter import Adapter, RowReader
 from mcbench.data.collect.decode import MB, Unusable
 from mcbench.data.collect.files import SourceFile, hub_files, local_files, local_folder
 from mcbench.data.collect.listed import MappedField, TestKey, mapping_adapter
-from mcbench.data.collect.published import ADAPTERS, PROBLEM_PACKAGE
 from mcbench.data.collect.rows import Disappeared, Row, check_columns, package_folders, read_rows
 from mcbench.data.schema import Difficulty, Problem, Rejected
 from mcbench.errors import UserError, unknown
+from mcbench.files import rows_beside
 from mcbench.settings import Settings
 
-MAPPING = "mapping"
+ADAPTERS = {
+    name: Adapter.read({"name": name, **about}, f"source {name}")
+    for name, about in rows_beside(__file__, "sources.toml").items()
+}
+PACKAGES, MAPPING = "problem-package", "mapping"
 _OTHER_LAYOUT = (
     "The published set has it ({}): check that this is that set, name a revision with the old "
     f"layout, or read it through adapter: {MAPPING}"
@@ -71,14 +75,9 @@ class Source(Settings):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.adapter != MAPPING:
-            if self.adapter not in ADAPTERS:
-                raise unknown("source", self.adapter, [*ADAPTERS, MAPPING])
-            if self.columns or self.test_keys or self.levels:
-                raise UserError(f"columns, test_keys and levels belong to {MAPPING!r}")
-        elif not self.name:
-            raise UserError("a source with a mapping needs a name, with which its ids begin")
         adapter = self.reader()
+        if self.adapter != MAPPING and (self.columns or self.test_keys or self.levels):
+            raise UserError(f"columns, test_keys and levels belong to {MAPPING!r}")
         adapter.subset(self.subset)
         if not self.path and not (self.repo or adapter.repo):
             raise UserError(f"a source of {self.adapter} needs a path (a file or folder)")
@@ -88,7 +87,13 @@ class Source(Settings):
         """The adapter that reads the rows."""
         if self.adapter == MAPPING:
             return mapping_adapter(self.name, self.columns, self.test_keys, self.levels)
-        return ADAPTERS[self.adapter]
+        return _published(self.adapter)
+
+
+def _published(name: str) -> Adapter:
+    if name not in ADAPTERS:
+        raise unknown("source", name, [*ADAPTERS, MAPPING])
+    return ADAPTERS[name]
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,7 @@ class OpenSource:
         self.files = self._files()
 
     def _files(self) -> list[SourceFile]:
-        if self.adapter is PROBLEM_PACKAGE:
+        if self.source.adapter == PACKAGES:
             return [local_folder(Path(self.source.path))]
         patterns = self.source.files or self.adapter.subsets[self.subset]
         if self.source.path:
@@ -125,11 +130,8 @@ class OpenSource:
     @property
     def identity(self) -> str:
         """Text that is equal where the same items are read."""
-        about = {
-            "source": {**self.source.model_dump(), "path": ""},
-            "files": [file.identity for file in self.files],
-        }
-        return json.dumps(about, sort_keys=True)
+        about = self.source.model_dump(exclude={"path"})
+        return json.dumps([about, *(file.identity for file in self.files)], sort_keys=True)
 
     def items(
         self, start: int = 0, seen: set[str] | None = None, *, progress: bool = False
@@ -157,36 +159,32 @@ class OpenSource:
 
     def _read(self, start: int) -> Iterator[Item]:
         done = taken = 0
-        for file in self.files:
-            try:
-                path = file.get(file.name)
-                if self.adapter.needs:
-                    hint = _OTHER_LAYOUT.format(self.adapter.about)
-                    where = f"{file.name} of {self.label}"
-                    check_columns(path, self.adapter.needs, where, hint)
-                for row in read_rows(path, self.adapter.all_columns):
-                    if taken == self.source.limit:
-                        return
-                    done += 1
-                    if not self._belongs(row):
-                        continue
+        try:
+            for row, file in self._rows():
+                if taken == self.source.limit:
+                    return
+                done += 1
+                if self._belongs(row):
                     taken += 1
                     if done > start:
                         yield Item(self._convert(row, done - 1, file), done)
-            except Disappeared as error:
-                detail = f"{error}; what was read before it is kept"
-                yield Item(Rejected(self.label, "source_disappeared", detail))
-                return
+        except Disappeared as error:
+            detail = f"{error}; what was read before it is kept"
+            yield Item(Rejected(self.label, "source_disappeared", detail))
+
+    def _rows(self) -> Iterator[tuple[Row, SourceFile]]:
+        for file in self.files:
+            path = file.get(file.name)
+            if self.adapter.needs:
+                hint = _OTHER_LAYOUT.format(self.adapter.about)
+                check_columns(path, self.adapter.needs, f"{file.name} of {self.label}", hint)
+            for row in read_rows(path, self.adapter.all_columns):
+                yield row, file
 
     def _belongs(self, row: Row) -> bool:
         """Whether a row is of the subset; what cannot be read is, so that it is told of."""
         belongs = self.adapter.belongs
-        if belongs is None or isinstance(row.data, Unusable):
-            return True
-        try:
-            return belongs(row.data, self.subset)
-        except Exception:  # foreign data: its conversion says what is wrong
-            return True
+        return not belongs or isinstance(row.data, Unusable) or belongs(row.data, self.subset)
 
     def _convert(self, row: Row, index: int, file: SourceFile) -> Problem | Rejected:
         adapter = self.adapter
@@ -258,9 +256,7 @@ def describe_sources(name: str | None = None) -> str:
         )
     if name == MAPPING:
         return _MAPPING_HELP
-    if name not in ADAPTERS:
-        raise unknown("source", name, [*ADAPTERS, MAPPING])
-    adapter = ADAPTERS[name]
+    adapter = _published(name)
     needed = [names.replace("|", " or ") for names in adapter.needs]
     known = {name for names in adapter.needs for name in names.split("|")}
     used = [name for name in adapter.all_columns if name not in known]
@@ -314,7 +310,7 @@ def local_size(source: Source) -> str:
     if not source.path:
         return f"{source.adapter}: from the hub, its size is known once it is read"
     opened = OpenSource(source)
-    if opened.adapter is PROBLEM_PACKAGE:
+    if source.adapter == PACKAGES:
         number = sum(1 for _ in package_folders(Path(source.path)))
         return f"{source.adapter}: {number} packages, about {number * _PACKAGE_S / 60:.0f} min"
     paths = [file.get(file.name) for file in opened.files]
