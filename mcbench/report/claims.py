@@ -15,8 +15,7 @@ from mcbench.claims.assess import digits_of
 from mcbench.claims.claim import Claim
 from mcbench.claims.evidence import Part
 from mcbench.claims.margins import MARGINS
-from mcbench.claims.protocol import ELSEWHERE, PROTOCOL
-from mcbench.claims.round_2 import NOT_TESTABLE
+from mcbench.claims.protocol import ELSEWHERE
 from mcbench.claims.rules import ALPHA, INCONCLUSIVE, MOST_SEEDS
 from mcbench.experiments.experiments import EXPERIMENTS, REGISTERED
 from mcbench.experiments.study import Study, results_of, studies
@@ -168,17 +167,16 @@ def state_table(results: Results) -> pd.DataFrame:
                 "Seeds": str(one.n_seeds or "–"),
                 "p, corrected": "–" if one.p >= 1 else f"{one.p:.3f}",
                 "Rests on": rests_on(BASES.get(one.basis, one.basis), one.features, one.elsewhere),
-                "Why there is no decision": _why(name, one) or "–",
+                "Why there is no decision": _why(one) or "–",
             }
             for name, one in results.items()
         ]
     )
 
 
-def _why(name: str, one: Result) -> str:
-    """Why nothing is decided; of what round 1 asked and nano cannot decide also that."""
-    known = NOT_TESTABLE.get(name) if one.basis.startswith(PROTOCOL) else None
-    return "; ".join(filter(None, [spoken(one.reason), known and f"not testable here: {known}"]))
+def _why(one: Result) -> str:
+    """Why nothing is decided, and what round 2 makes of what round 1 asked."""
+    return "; ".join(filter(None, [spoken(one.reason), one.second]))
 
 
 def asked_again(one: Result, results: Results) -> bool:
@@ -201,7 +199,7 @@ def verdicts(results: Results, index: bool = False) -> list[Verdict]:
         side = "none" if not known else "for" if low > 0 else "against" if high < 0 else "both"
         text = in_brackets(one.decisive) if known else spoken(one.reason)
         text += f" on these {one.features} features" if known and one.elsewhere else ""
-        text += f"; {why}" if known and (why := _why(name, one)) else ""
+        text += f"; {why}" if known and (why := _why(one)) else ""
         text += "".join(
             f"; by our earlier function {before.state} ({before.claim.id})"
             for before in results.values()
@@ -309,7 +307,7 @@ def summary_tables(results: Results) -> dict[str, pd.DataFrame]:
                     **numbers(one.decisive),
                     "Seeds": seeds,
                     "Rests on": rests_on(one.basis, one.features, one.elsewhere),
-                    "Why there is no decision": _why(one.claim.id, one),
+                    "Why there is no decision": _why(one),
                 }
             )
             continue

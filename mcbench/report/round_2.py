@@ -8,11 +8,12 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from mcbench.claims import CLAIMS
+from mcbench.claims import CLAIMS, Result
+from mcbench.claims.evidence import Part
 from mcbench.claims.margins import MARGINS, POINTS
 from mcbench.claims.round_2 import BESIDE, Blocks, Outcome, claim_states, measured
 from mcbench.claims.rules import INCONCLUSIVE, REFUTED, SUPPORTED
-from mcbench.report.claims import numbers
+from mcbench.report.claims import in_brackets, numbers
 from mcbench.report.page import Section, Table, Track, Verdict
 from mcbench.report.rendering import on_track
 
@@ -43,29 +44,29 @@ def _row(one: Outcome) -> dict[str, str]:
         "Id": asked.id,
         "Hypothesis": asked.says,
         "State": one.state,
-        **_numbers(one),
+        **numbers(_part(one)),
         "Seeds": f"{one.estimate.seeds} of {len(asked.seeds)}",
         "p, corrected": "–" if one.p >= 1 else f"{one.p:.3f}",
         "Why there is no decision": one.reason or "–",
     }
 
 
-def _numbers(one: Outcome) -> dict[str, str]:
-    found = one.estimate
-    return numbers(found.value, found.low, found.high, POINTS)
+def _part(one: Outcome) -> Part:
+    """The primary as a claim's part, which is told alike."""
+    return Part(one.hypothesis.id, one.estimate, POINTS)
 
 
-def claims_table(outcomes: Outcomes, before: Mapping[str, str] | None = None) -> pd.DataFrame:
+def claims_table(outcomes: Outcomes, before: Mapping[str, Result] | None = None) -> pd.DataFrame:
     """The paper's claims that round 2 asks again or says not to be testable here, in their order.
 
     Args:
-        before: the states of round 1 by claim, where they are known.
+        before: round 1's results by claim, where they are known.
     """
     found = claim_states(outcomes)
     rows = [
         {
             "Claim": f"{name}: {claim.claim}",
-            **({"Round 1": before.get(name, "–")} if before is not None else {}),
+            **({} if before is None else {"Round 1": _state(before.get(name))}),
             "Round 2": found[name][0],
             "By": found[name][1],
         }
@@ -75,10 +76,14 @@ def claims_table(outcomes: Outcomes, before: Mapping[str, str] | None = None) ->
     return pd.DataFrame(rows)
 
 
+def _state(one: Result | None) -> str:
+    return one.state if one else "–"
+
+
 def beside_table(blocks: Blocks) -> pd.DataFrame:
     """The contrasts that are told beside and decide nothing, of blocks that are there."""
     rows = [
-        {"Contrast": one.hypothesis.id, "What": one.hypothesis.says, **_numbers(one)}
+        {"Contrast": one.hypothesis.id, "What": one.hypothesis.says, **numbers(_part(one))}
         for one in measured(BESIDE, blocks)
         if one.hypothesis.block in blocks
     ]
@@ -91,24 +96,18 @@ def tiles(outcomes: Outcomes) -> list[Verdict]:
     made = []
     for name, one in outcomes.items():
         found = one.estimate
-        known = not np.isnan(found.value)
-        low, high = found.low / margin, found.high / margin
+        size, low, high = (value / margin for value in (found.value, found.low, found.high))
+        known = not np.isnan(size)
         side = "none" if not known else "for" if low > 0 else "against" if high < 0 else "both"
-        shown = _numbers(one)
-        text = f"{shown['Effect']} [{shown['95 % interval']}]" if known else one.reason
-        made.append(
-            Verdict(
-                name, one.hypothesis.says, one.state, "", text, side,
-                round(found.value / margin, 3) if known else 0.0,
-                Track(on_track(found.value / margin), on_track(low), on_track(high)) if known
-                else None,
-                "#hypotheses",
-            )
-        )  # fmt: skip
+        text = in_brackets(_part(one)) if known else one.reason
+        track = Track(on_track(size), on_track(low), on_track(high)) if known else None
+        size = round(size, 3) if known else 0.0
+        says = one.hypothesis.says
+        made.append(Verdict(name, says, one.state, "", text, side, size, track, "#hypotheses"))
     return made
 
 
-def section(outcomes: Outcomes, before: Mapping[str, str]) -> Section:
+def section(outcomes: Outcomes, before: Mapping[str, Result]) -> Section:
     """The index's: both rounds' states of what is asked again, and every hypothesis."""
     return Section(
         "round-2",
@@ -121,7 +120,7 @@ def section(outcomes: Outcomes, before: Mapping[str, str]) -> Section:
     )
 
 
-def lines(outcomes: Outcomes, before: Mapping[str, str]) -> list[str]:
+def lines(outcomes: Outcomes, before: Mapping[str, Result]) -> list[str]:
     """The same as text, a line each."""
     told = [f"Round 2, twelve hypotheses: {counted(outcomes)}", TOLD, ""]
     for row in hypotheses_table(outcomes).to_dict("records"):

@@ -21,9 +21,10 @@ from mcbench.errors import FailedError, UserError
 from mcbench.experiments.experiments import EXPERIMENTS, planned_of_all
 from mcbench.experiments.notebook import read_notebook, run_notebook
 from mcbench.experiments.plan import make_plan
+from mcbench.experiments.round_2 import outcomes, with_second_round
 from mcbench.experiments.study import OWN, Study, named_by_settings, studies
 from mcbench.files import write_atomic
-from mcbench.report import claims, ends
+from mcbench.report import claims, ends, round_2
 from mcbench.report.any_runs import notebook_of
 from mcbench.report.display import KEY
 from mcbench.report.export import STOPPED, page_of
@@ -155,12 +156,13 @@ def build_site(folder: str | Path) -> list[Path]:
         if (page := pages.get(Path(entry.href).stem)) is not None:
             place = Place(INDEX, before, after)
             built.append(write_page(page, folder / entry.href, PLOTLY, place))
-    results = claims.all_results(found)
+    results = with_second_round(claims.all_results(found), [kept])
     own = {name: one for name, one in results.items() if one.claim.whose == "paper"}
     html = build_index(
         entries,
         [
             claims.summary_section(results),
+            round_2.section(outcomes([kept]), results),
             claims.landscape_section(results),
             runs_section(records),
         ],
@@ -209,8 +211,8 @@ def _notebooks(found: Mapping[str, Sequence[Study]], records: Path) -> list[Path
 
 
 def _has_its_records(notebook: Path, records: Path) -> bool:
-    needs = read_notebook(notebook).metadata.get(KEY, {}).get("needs", ())
-    return bool(needs) and all((records / name).exists() for name in needs)
+    needs = read_notebook(notebook).metadata.get(KEY, {}).get("needs")
+    return needs is not None and all((records / name).exists() for name in needs)
 
 
 def _executed(notebook: Path, records: Path, folder: Path) -> Page:
@@ -302,7 +304,8 @@ def claims_table(names: Sequence[str | Path]) -> list[str]:
     measurements = [row for folder in folders for row in read_measurements(folder)]
     count = sum(len(records_at(Path(name))) for name in names)
     print(f"reading {count} records", file=sys.stderr, flush=True)
-    return claims.summary_lines(claims.results_on(read_records(*names), measurements))
+    results = with_second_round(claims.results_on(read_records(*names), measurements), folders)
+    return [*claims.summary_lines(results), "", *round_2.lines(outcomes(folders), results)]
 
 
 def what_is_missing(folder: str | Path, runs_dir: str | Path, workers: int) -> list[str]:

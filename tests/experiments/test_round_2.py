@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mcbench.claims import CLAIMS, Result
 from mcbench.claims.round_2 import END, NOT_WHOLE
 from mcbench.experiments.experiments import PlannedRun, planned_runs
-from mcbench.experiments.round_2 import outcomes, whole_block
+from mcbench.experiments.round_2 import outcomes, whole_block, with_second_round
 from mcbench.report.round_2 import claims_table, counted, hypotheses_table, lines, tiles
 from mcbench.runs.compact import write_compact
 from mcbench.runs.store import RunRecord
@@ -62,7 +63,7 @@ def test_what_whole_blocks_say_stands_beside_what_is_open(limits: Path) -> None:
     table = hypotheses_table(found).set_index("Id")
     assert table.loc["H8", "Seeds"] == "24 of 24"
     assert table.loc["H1", "Effect"] == "–"
-    again = claims_table(found, {"C1": "inconclusive"}).set_index("Claim")
+    again = claims_table(found, {"C1": Result(CLAIMS["C1"], 12)}).set_index("Claim")
     (c1,) = (name for name in again.index if name.startswith("C1: "))
     assert again.loc[c1, ["Round 1", "Round 2"]].tolist() == ["inconclusive", "supported"]
     (tile,) = (one for one in tiles(found) if one.id == "H8")
@@ -70,3 +71,13 @@ def test_what_whole_blocks_say_stands_beside_what_is_open(limits: Path) -> None:
     assert tile.size == pytest.approx(25, abs=3)  # margins
     assert tile.track is not None
     assert any(line.startswith("H8  supported") for line in lines(found, {}))
+
+
+def test_a_claim_says_what_round_2_makes_of_it(limits: Path) -> None:
+    decided = {name: Result(CLAIMS[name], 12, basis="protocol") for name in ("C1", "T6", "Q1")}
+    told = {name: one.second for name, one in with_second_round(decided, [limits]).items()}
+    assert told["C1"] == "in round 2 supported (H8 supported)"
+    assert told["T6"].startswith("not testable here: T = 1.8 is close to noise")
+    assert told["Q1"] == ""
+    own = {"C1": Result(CLAIMS["C1"], 3)}  # other seeds than the protocol's
+    assert with_second_round(own, [limits])["C1"].second == ""
