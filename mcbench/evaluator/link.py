@@ -25,7 +25,6 @@ from typing import Any
 
 from mcbench.evaluator import encoding, remote, unit_tests
 from mcbench.evaluator.operators import OPERATIONS
-from mcbench.evaluator.values import pack_array
 
 MAX_MESSAGE = 64 << 20
 LINK, RESULT = 3, 4  # descriptors
@@ -327,8 +326,7 @@ class Link:
 
     def _form(self, value: Any) -> bytes:
         """To tell whether a value was changed."""
-        data: bytes = encoding.dumps(value, lambda item, pack: pack_array(item) or ["id", id(item)])
-        return data
+        return encoding.dumps(value, lambda item, _: encoding.pack_array(item) or ["id", id(item)])
 
     def _changeable(self, operands: Any) -> dict[Any, Any]:
         """The arguments that a call can change, by position or name."""
@@ -346,7 +344,7 @@ class Link:
         return id(value) in self.number_of or issubclass(type(value), remote.Remote)
 
     def _is_array(self, value: Any) -> bool:
-        return type(value).__name__ == "ndarray" and pack_array(value) is not None
+        return type(value).__name__ == "ndarray" and encoding.pack_array(value) is not None
 
     def _restore(self, operands: tuple[Any, ...], changed: Any, printed: dict[str, int]) -> None:
         """Change the arguments of a call as the other end has changed its copies, and print what

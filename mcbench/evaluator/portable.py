@@ -169,17 +169,18 @@ class Channel:
         elif socket.send_fds(self.socket, [data], files) < len(data):
             raise OSError("the message is too long")
 
-    def receive(self) -> "tuple[dict[str, Any], list[int]] | None":
-        """The next message with its descriptors; None when the other end was closed.
+    def receive(self) -> "tuple[dict[str, Any], list[int]]":
+        """The next message with its descriptors.
 
         Raises:
             TimeoutError: none has arrived within the socket's time.
+            EOFError: the other end was closed.
             ValueError: what arrived is no message.
         """
         while b"\n" not in self._data:
             part, files, _, _ = socket.recv_fds(self.socket, MAX_PACKET, 2 * self._files)
             if not part:
-                return None
+                raise EOFError("the other end is gone")
             self._data += part
             self._received += files
         data, _, self._data = self._data.partition(b"\n")

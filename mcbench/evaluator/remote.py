@@ -4,7 +4,7 @@ Standard library only: the zygote loads this file. `encoding` sends values, `lin
 object without an encoding travels as a number by which its owner knows it, and is a `Remote` at the
 other end. Exceptions and their classes, values of classes that are derived from builtin ones, and
 coroutines get stand-ins of a kind that `except`, `==` and `await` take; what can be made anew is no
-stand-in (`values`).
+stand-in (`encoding`).
 """
 
 import builtins
@@ -15,8 +15,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from mcbench.evaluator import operators
-from mcbench.evaluator.values import pack_value, unpack_value
+from mcbench.evaluator import encoding, operators
 
 OF_DATACLASSES = ("asdict", "astuple", "fields", "is_dataclass")  # functions that ask an object
 MAX_TEXT = 1 << 16  # of an exception
@@ -342,7 +341,7 @@ def pack(link: Any, value: Any, pack: Callable[[Any], Any]) -> Any:
     remote = value if issubclass(type(value), Remote) else _remote_of(value)
     if remote is not None:
         return ["own", object.__getattribute__(remote, "_number")]
-    made = pack_value(value, pack)
+    made = encoding.pack_value(value, pack)
     if made is not None:
         return made
     for kind, packed in _PACKED:
@@ -410,7 +409,7 @@ def unpack(link: Any, tag: Any, parts: list[Any], unpack: Callable[[Any], Any]) 
         return link.objects[parts[0]]
     if tag == "type":
         return _BUILTIN_TYPES[parts[0]]
-    made = unpack_value(tag, parts, unpack)
+    made = encoding.unpack_value(tag, parts, unpack)
     if made is not None:
         return made
     number, *parts = parts

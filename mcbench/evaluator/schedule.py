@@ -14,7 +14,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +22,7 @@ from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.evaluator.judge import Run, job_for, judge
-from mcbench.evaluator.pool import CancelledError, Job, OverdueError, Worker
+from mcbench.evaluator.pool import ATTEMPTS, CancelledError, Job, OverdueError, Worker
 from mcbench.evaluator.rule_sets import RuleSet, rule_set
 from mcbench.evaluator.submission import AssertTest, Result, Submission, TestResult
 
@@ -86,16 +86,11 @@ def side_by_side(tasks: Sequence[Callable[[], None]], cancelled: threading.Event
     """
     with ThreadPoolExecutor(len(tasks)) as threads:
         try:
-            working = [threads.submit(task) for task in tasks]
-            wait(working, return_when=FIRST_EXCEPTION)
-            failed = [done for done in working if done.done() and done.exception()]
+            for done in as_completed([threads.submit(task) for task in tasks]):
+                done.result()
         except BaseException:
             cancelled.set()
             raise
-        if failed:
-            cancelled.set()
-    for done in working:
-        done.result()
 
 
 class _Call:
@@ -195,7 +190,7 @@ class _Slot:
             if self.given:  # the zygote is mid-test
                 worker = self.workers[self.given[0].flavour]
                 self.given.clear()
-                worker.restart()
+                worker.start(ATTEMPTS)
 
     def _run(self, job: Job) -> dict[str, Any]:
         """How a job ended, which is begun unless it was."""
@@ -221,7 +216,7 @@ class _Slot:
             worker.see_to()
         self.given.append(job)
         try:
-            worker.begin(job)
+            worker.channel.send(job.request, job.files)
         except OSError:
             worker.stop()  # which is seen when it is waited for
 
@@ -232,7 +227,7 @@ class _Slot:
         try:
             outcome = worker.end(first, self._cancelled)
         except OSError as error:
-            worker.restart()
+            worker.start(ATTEMPTS)
             outcome, lost = {"failure": f"the sandbox process died: {error}"}, len(self.given)
             if isinstance(error, OverdueError):
                 (outcome,) = error.args

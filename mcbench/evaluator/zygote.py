@@ -12,6 +12,17 @@ behind, and reports the raw outcome. It never sees an expected output and gives 
 # ruff: noqa: PTH100, PTH120, E402
 
 import os
+import resource
+import sys
+
+# The main thread's stack cannot grow beyond what was set when its program was started, and deep
+# recursion is legal: start this one again under the limit that its tests are to have.
+_STACK_BYTES = 1 << 30
+_soft, _hard = resource.getrlimit(resource.RLIMIT_STACK)
+_wanted = _STACK_BYTES if _hard == resource.RLIM_INFINITY else min(_STACK_BYTES, _hard)
+if _soft != _wanted:
+    resource.setrlimit(resource.RLIMIT_STACK, (_wanted, _hard))
+    os.execv(sys.executable, sys.orig_argv)
 
 # threading, random and others register functions that run in every forked process: a fifth of the
 # cost of a test. A test's process has no threads to forget and no seed to draw, so for it they are
@@ -28,7 +39,6 @@ import json
 import select
 import signal
 import socket
-import sys
 import threading
 import time
 from types import ModuleType
@@ -161,8 +171,8 @@ class Zygote:
             channel.send(greeting | {"pid": 0 if layers.world else os.getpid()})
             # The contents stay in the files. This process never reads them, so that nothing of one
             # test can be found in the memory of the next one's child.
-            while received := channel.receive():
-                request, files = received
+            while True:
+                request, files = channel.receive()
                 try:
                     outcome = self.run_test(request, files)
                 except EvaluatorGoneError:
@@ -176,7 +186,7 @@ class Zygote:
                     isolation.clean_scratch(layers)
                 finally:  # where that fails, this process has had its day, but not for nothing
                     channel.send(outcome)
-        except OSError:  # the evaluator is gone, or will notice that we are
+        except (OSError, EOFError):  # the evaluator is gone, or will notice that we are
             pass
 
     def run_test(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
