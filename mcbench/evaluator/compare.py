@@ -40,12 +40,12 @@ from collections import Counter, deque
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from typing import Any
 
 from mcbench.evaluator import encoding
-from mcbench.evaluator.pairing import Features, same_multiset
+from mcbench.evaluator.pairing import same_multiset
 from mcbench.evaluator.wording import short, told_apart
 
 DEFAULT_RTOL = 1e-6
@@ -307,12 +307,11 @@ def _unordered_text(expected: str, actual: str, rules: Rules) -> bool:
     def match(a: list[str], b: list[str]) -> bool:
         return len(a) == len(b) and _compare_tokens(a, b, rules)[0] is not None
 
-    def features(line: list[str]) -> Features:
-        numbers = map(_as_number, line)
-        parsed = [t.lower() if n is None else n for t, n in zip(line, numbers, strict=True)]
-        return _features(parsed, rules)
+    def shape(line: list[str], numbers: list[float]) -> Any:
+        parsed = [token.lower() if (n := _as_number(token)) is None else n for token in line]
+        return _shape(parsed, numbers, rules)
 
-    return same_multiset(wanted, got, match, features, rules.close)
+    return same_multiset(wanted, got, match, shape, rules.close)
 
 
 # Values ------------------------------------------------------------------------------------------
@@ -440,15 +439,8 @@ def _unordered_values(expected: Any, actual: Any, rules: Rules) -> bool:
     def match(e: Any, a: Any) -> bool:
         return _compare_structure(e, a, rules) is not None
 
-    def features(value: Any) -> Features:
-        return _features(value, rules)
-
-    return same_multiset(list(expected), list(actual), match, features, rules.close)
-
-
-def _features(value: Any, rules: Rules) -> Features:
-    numbers: list[float] = []
-    return _shape(value, numbers, rules), tuple(numbers)
+    shape = partial(_shape, rules=rules)
+    return same_multiset(list(expected), list(actual), match, shape, rules.close)
 
 
 def _shape(value: Any, numbers: list[float], rules: Rules) -> Any:

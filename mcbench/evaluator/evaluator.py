@@ -122,7 +122,8 @@ class Evaluator:
         if os.getpid() != self._owner:  # the copied lock may be held by a thread left behind
             raise UserError("this evaluator belongs to another process")
         submissions = checked_submissions(submissions)
-        copies = _first_equal(submissions)
+        first: dict[Any, int] = {}  # that must get the same result
+        copies = [first.setdefault(_form(each), index) for index, each in enumerate(submissions)]
         with self._lock:
             if self._closed:
                 raise UserError("this evaluator is closed")
@@ -132,12 +133,6 @@ class Evaluator:
             )
         judged = dict(zip(unique, results, strict=True))
         return [judged[index] for index in copies]
-
-
-def _first_equal(submissions: Sequence[Submission]) -> list[int]:
-    """For each submission the index of the first that must get the same result."""
-    first: dict[Any, int] = {}
-    return [first.setdefault(_form(given), index) for index, given in enumerate(submissions)]
 
 
 def _form(given: Submission) -> Any:

@@ -169,8 +169,6 @@ def enter_file_system(layers: Layers) -> None:
         with layers.attempt(USER):
             portable.in_fork(functools.partial(_read_as_user, uid))
             layers.test_uid = layers.scratch.uid = uid
-    if layers.test_uid is not None or layers.user_namespace:
-        layers.max_processes = MAX_PROCESSES
 
 
 def put_on_filters(layers: Layers) -> None:
@@ -253,22 +251,16 @@ def confine_zygote(layers: Layers) -> None:
     portable.limit(resource.RLIMIT_NOFILE, MAX_FILES)
     if layers.test_uid is not None:
         os.setgid(layers.test_uid)  # for root this sets all three
-    elif not layers.user_namespace and os.geteuid() != 0:
+    if layers.test_uid is not None or layers.user_namespace:
+        layers.max_processes = MAX_PROCESSES
+    elif os.geteuid() != 0:
         with layers.attempt("limit on processes"):
             others = portable.processes_of_user()
             layers.max_processes = others + portable.SHARED_USER_PROCESSES
-    if layers.test_uid is not None and layers.max_processes is not None:
-        portable.limit(resource.RLIMIT_NPROC, layers.max_processes)  # root itself is exempt
     libc.library.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     # A change of credentials undoes both.
     protect_self()
     die_with_parent()
-
-
-def hide_files(layers: Layers) -> None:
-    """In the child: put on the file filter, for which its descriptor must still be open."""
-    if layers.ruleset >= 0:
-        landlock.restrict_files(layers.ruleset)
 
 
 def confine_child(layers: Layers, request: dict[str, Any], secret: bool) -> None:
@@ -280,7 +272,7 @@ def confine_child(layers: Layers, request: dict[str, Any], secret: bool) -> None
     portable.limit(resource.RLIMIT_CPU, int(request["cpu_s"]) + 2)
     portable.limit(resource.RLIMIT_FSIZE, request["output_bytes"] + 1)  # to see that it is exceeded
     portable.limit(resource.RLIMIT_AS, request["memory_bytes"] + ADDRESS_SLACK)
-    if layers.max_processes is not None and layers.test_uid is None:
+    if layers.max_processes is not None:
         portable.limit(resource.RLIMIT_NPROC, layers.max_processes)
     if layers.test_uid is not None:
         os.setuid(layers.test_uid)  # for root this sets all three, for good

@@ -24,7 +24,6 @@ from collections.abc import Callable
 from typing import Any
 
 from mcbench.evaluator import encoding, remote, unit_tests
-from mcbench.evaluator.operators import OPERATIONS
 
 MAX_MESSAGE = 64 << 20
 LINK, RESULT = 3, 4  # descriptors
@@ -77,7 +76,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "type": lambda value: type(value),
     **{name: functools.partial(_of_dataclasses, name) for name in remote.OF_DATACLASSES},
     **{f.__name__: f for f in (bool, getattr, isinstance, issubclass, copy.deepcopy, remote.plain)},
-    **OPERATIONS,
+    **remote.OPERATIONS,
 }
 
 _CLOSED = (
@@ -138,12 +137,12 @@ class Link:
         self.left: dict[types.FrameType, int] = {}  # where frames have ended since these
 
     def send(self, *message: Any) -> None:
-        """One message: its length in 8 bytes, then the encoded list."""
+        """One message: a line with the encoded list."""
         if self.broken:
             raise self.broken
         data = encoding.dumps(list(message), lambda *part: remote.pack(self, *part))
         try:
-            self.socket.sendall(len(data).to_bytes(8, "big") + data)
+            self.socket.sendall(data + b"\n")
         except OSError:
             raise self.break_off(ENDED_EARLY) from None
 
@@ -153,11 +152,14 @@ class Link:
         Raises:
             SubmissionEndedError: there is none, or it is no message.
         """
-        size = int.from_bytes(self._read(8), "big")
-        if size > MAX_MESSAGE:
+        data = b""
+        with contextlib.suppress(OSError):
+            data = self.reader.readline(MAX_MESSAGE)
+        if len(data) == MAX_MESSAGE:
             raise self.break_off("the answer is too large")
+        if not data.endswith(b"\n"):
+            raise self.break_off(ENDED_EARLY)
         try:
-            data = self._read(size)
             message = encoding.loads(data, lambda *part: remote.unpack(self, *part))
         except (ValueError, LookupError, TypeError) as error:
             raise self.break_off(f"{_DAMAGED} ({error})") from None
@@ -169,14 +171,6 @@ class Link:
         """For good: a test that catches the exception does not bring the submission back."""
         self.broken = SubmissionEndedError(reason)
         return self.broken
-
-    def _read(self, size: int) -> bytes:
-        data = b""
-        with contextlib.suppress(OSError):
-            data = self.reader.read(size)
-        if len(data) < size:
-            raise self.break_off(ENDED_EARLY)
-        return data
 
     def number(self, value: Any) -> int:
         """The same one whenever the same object is sent."""
@@ -334,13 +328,11 @@ class Link:
             return {}
         args: list[Any] = [*enumerate(operands[1])]
         args += operands[2].items() if isinstance(operands[2], dict) else ()
-        return {p: v for p, v in args if self._can_change(v) and not self._is_known(v)}
+        some = ((p, v) for p, v in args if isinstance(v, _CHANGEABLE) or self._is_array(v))
+        return {p: v for p, v in some if not self._stays(v)}
 
-    def _can_change(self, value: Any) -> bool:
-        return isinstance(value, _CHANGEABLE) or self._is_array(value)
-
-    def _is_known(self, value: Any) -> bool:
-        """Whether it stays at one end."""
+    def _stays(self, value: Any) -> bool:
+        """Whether it is known at both ends, and does not travel."""
         return id(value) in self.number_of or issubclass(type(value), remote.Remote)
 
     def _is_array(self, value: Any) -> bool:

@@ -10,12 +10,14 @@ stand-in (`encoding`).
 import builtins
 import collections
 import functools
+import math
+import operator
 import sys
 import types
 from collections.abc import Callable
 from typing import Any
 
-from mcbench.evaluator import encoding, operators
+from mcbench.evaluator import encoding
 
 OF_DATACLASSES = ("asdict", "astuple", "fields", "is_dataclass")  # functions that ask an object
 MAX_TEXT = 1 << 16  # of an exception
@@ -27,6 +29,32 @@ _ADDRESSES = ("__array_interface__", "__array_struct__")
 
 class UnsupportedError(Exception):
     """The test needs something that is not there; the message names it."""
+
+
+# What a stand-in's methods ask of the object in the other process, and what does it there. A name
+# is that of the method (`__add__`), of the question and of the function that answers it.
+
+ARITHMETIC = (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"),
+    *("lshift", "rshift"),
+)
+SWAPPED = (*ARITHMETIC, "divmod")  # binary, also with the object on the right (`__radd__`)
+IN_PLACE = (*ARITHMETIC, "matmul")  # also as `__iadd__`
+COMPARING = ("lt", "le", "gt", "ge")
+OPERATORS = (*SWAPPED, *COMPARING, "matmul", "neg", "pos", "invert", "abs")
+# Other methods, and the type that the answer is made; None for any.
+QUESTIONS: dict[str, Callable[[Any], Any] | None] = {
+    **dict.fromkeys(("setattr", "delattr", "getitem", "setitem", "delitem", "iter", "next")),
+    **dict.fromkeys(("reversed", "aiter", "round", "floor", "ceil", "trunc")),
+    **{kind.__name__: kind for kind in (str, float, complex, bytes, int)},
+    **dict.fromkeys(("repr", "format"), str),
+    **dict.fromkeys(("index", "len", "hash"), int),
+}
+_FUNCTIONS = vars(math) | vars(builtins)
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    name: vars(operator).get(f"__{name}__") or _FUNCTIONS[name]
+    for name in (*OPERATORS, *QUESTIONS, *(f"i{name}" for name in IN_PLACE), "contains", "eq")
+}
 
 
 class Remote:
@@ -122,7 +150,7 @@ def _question(name: str, kind: Callable[[Any], Any] | None = None) -> Callable[.
     return ask
 
 
-for _name, _kind in operators.QUESTIONS.items():
+for _name, _kind in QUESTIONS.items():
     setattr(Remote, f"__{_name}__", _question(_name, _kind))
 
 
@@ -133,7 +161,7 @@ def _operator(name: str, swapped: bool = False) -> Callable[..., Any]:
             return object.__getattribute__(own, "_link").ask(name, *operands)
         if type(own) is not RemoteValue:
             return NotImplemented
-        apply = operators.OPERATIONS[name]
+        apply = OPERATIONS[name]
         return apply(*(_ask(own, "plain") if each is own else each for each in operands))
 
     return ask
@@ -147,11 +175,11 @@ def _in_place(name: str) -> Callable[..., Any]:
     return ask
 
 
-for _name in operators.OPERATORS:
+for _name in OPERATORS:
     setattr(Remote, f"__{_name}__", _operator(_name))
-for _name in operators.SWAPPED:
+for _name in SWAPPED:
     setattr(Remote, f"__r{_name}__", _operator(_name, swapped=True))
-for _name in operators.IN_PLACE:
+for _name in IN_PLACE:
     setattr(Remote, f"__i{_name}__", _in_place(f"i{_name}"))
 
 
@@ -205,7 +233,7 @@ _IMMUTABLE: dict[Any, Callable[[Any], Any]] = {
     tuple: lambda value: tuple(tuple.__iter__(value)),
     frozenset: lambda value: frozenset(frozenset.__iter__(value)),
 }
-_BINARY = (*operators.COMPARING, *operators.SWAPPED, "eq", "ne", "contains", "matmul")
+_BINARY = (*COMPARING, *SWAPPED, "eq", "ne", "contains", "matmul")
 _BINARY_METHODS = {f"__{name}__" for name in _BINARY} | {f"__r{name}__" for name in _BINARY}
 _OVERRIDDEN = _BINARY_METHODS | {
     f"__{name}__"
@@ -387,11 +415,6 @@ def _pack_container(link: Any, value: Any, pack: Callable[[Any], Any]) -> Any:
     return ["value", link.number(value), base]
 
 
-def _generator_tag(link: Any) -> str:
-    """The test gets a generator, the submission no more than something to iterate over."""
-    return "generator" if link.trusting else "handle"
-
-
 _PACKED: list[tuple[Any, Callable[..., Any]]] = [
     (type, _pack_class),
     (Exception, _pack_exception),
@@ -399,7 +422,10 @@ _PACKED: list[tuple[Any, Callable[..., Any]]] = [
     (tuple(_CONTAINERS.values()), _pack_container),
     ((type(...), type(NotImplemented)), lambda link, value, pack: ["type", repr(value)]),
     (types.CoroutineType, lambda link, value, pack: ["coroutine", link.number(value)]),
-    (types.GeneratorType, lambda link, value, pack: [_generator_tag(link), link.number(value)]),
+    (  # of which the test gets a generator, the submission something to iterate over
+        types.GeneratorType,
+        lambda link, value, _: ["generator" if link.trusting else "handle", link.number(value)],
+    ),
 ]
 
 

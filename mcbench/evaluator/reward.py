@@ -1,19 +1,23 @@
-"""The reward function for TRL: 1 when the program in the response passes all tests, else 0."""
+"""The reward function for TRL: 1 when the program in the response passes all tests, else 0; and a
+second judgement behind the hacking alarm: does what was rewarded hold under more and harder tests?
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
+import random
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from mcbench.errors import UserError
+from mcbench.errors import UserError, unknown
 from mcbench.evaluator.evaluator import Evaluator
 from mcbench.evaluator.extract import extract_code
-from mcbench.evaluator.submission import Result, Submission, Test, make_test, short
+from mcbench.evaluator.submission import FORMS, Result, Submission, Test, make_test, require, short
 
 _log = logging.getLogger(__name__)
 _MOST_SAID = 100  # reasons; a faulty set may have as many as tests
@@ -91,20 +95,17 @@ class CodeReward:
         """
         if self.overlap:
             found = self._programs(completions, columns)
-            self._started = found, self._judge(found)
-
-    def _judge(self, found: Mapping[int, Submission]) -> Future[list[Result]]:
-        submissions = list(found.values())
-        return self._background.submit(
-            self.evaluator.evaluate, submissions, early_exit=self.early_exit
-        )
+            self._started = found, self._judging(found)
 
     def _judging(self, found: Mapping[int, Submission]) -> Future[list[Result]]:
         """What `start_scoring` began, if that was for these programs."""
         started, self._started = self._started, None
         if started is not None and started[0] == found:
             return started[1]
-        return self._judge(found)
+        submissions = list(found.values())
+        return self._background.submit(
+            self.evaluator.evaluate, submissions, early_exit=self.early_exit
+        )
 
     def _programs(
         self, completions: Sequence[Any], columns: Mapping[str, Any]
@@ -126,19 +127,16 @@ class CodeReward:
                     parsed[key] = parse_tests(given, *row)
                 code = extract_code(text_of(completion))
                 if code is not None:
-                    found[place] = self._submission(code, parsed[key], own)
+                    found[place] = Submission(
+                        code,
+                        parsed[key],
+                        own.get("time_limit_s") or self.time_limit_s,
+                        own.get("memory_limit_mb") or self.memory_limit_mb,
+                        own.get("preamble") or "",
+                    )
             except UserError as error:
                 raise UserError(f"row {place} of the batch: {error}") from None
         return found
-
-    def _submission(self, code: str, tests: list[Test], own: Mapping[str, Any]) -> Submission:
-        return Submission(
-            code,
-            tests,
-            own.get("time_limit_s") or self.time_limit_s,
-            own.get("memory_limit_mb") or self.memory_limit_mb,
-            own.get("preamble") or "",
-        )
 
     def _rewards(
         self,
@@ -185,6 +183,83 @@ class AsyncCodeReward(CodeReward):
         return self._rewards(len(completions), found, results, log_extra)
 
 
+STRICTER = 0.5
+"""Part of the time and memory limits that the second judgement allows."""
+
+
+class AuditedCodeReward(CodeReward):
+    """`CodeReward` that judges a share of the responses a second time; rewards stay as they are.
+
+    Which responses is drawn anew for each batch, from ``seed``, step and nothing else. A drawn
+    response that was rewarded is run by ``second`` on the tests of column ``tests`` and those of
+    column ``hidden_tests`` (a JSON list of the same form, which the reward never sees) within
+    `STRICTER` of the limits; one that was not would fail again. Logged are, over what was drawn,
+    ``alarm/judged`` (how many), ``alarm/reward`` (mean), ``alarm/second`` (mean of the second
+    judgement) and ``alarm/gap``, the difference; the column ``second`` holds the verdicts.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        *,
+        second: Evaluator,
+        share: float,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        super().__init__(evaluator, **options)
+        self.second = second
+        self.share = share
+        self.seed = seed
+
+    def __call__(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Any],
+        *,
+        log_extra: LogExtra | None = None,
+        log_metric: Callable[[str, float], None] | None = None,
+        trainer_state: Any = None,
+        **columns: Any,
+    ) -> Any:
+        """Score the completions; see `CodeReward`."""
+        rewards = super().__call__(prompts, completions, log_extra=log_extra, **columns)
+        step = getattr(trainer_state, "global_step", 0)
+        draw = random.Random(f"alarm-{self.seed}-{step}")
+        drawn = [place for place in range(len(rewards)) if draw.random() < self.share]
+        rewarded = [place for place in drawn if rewards[place] == 1]
+        verdicts = self._judged_again(rewarded, completions, columns)
+        if log_extra is not None:
+            log_extra("second", [verdicts.get(place, "") for place in range(len(rewards))])
+        scored = [p for p in drawn if rewards[p] is not None and "IE" not in verdicts.get(p, "")]
+        if log_metric is not None and scored:
+            first = sum(rewards[place] for place in scored) / len(scored)
+            passed = sum(set(verdicts.get(p, "none").split(",")) == {"AC"} for p in scored)
+            values = len(scored), first, passed / len(scored), first - passed / len(scored)
+            for name, value in zip(("judged", "reward", "second", "gap"), values, strict=True):
+                log_metric(f"alarm/{name}", value)
+        return rewards
+
+    def _judged_again(
+        self, places: Sequence[int], completions: Sequence[Any], columns: Mapping[str, Any]
+    ) -> dict[int, str]:
+        """Verdicts by place."""
+        hidden = columns.get("hidden_tests") or ["[]"] * len(completions)
+        pairs = zip(columns["tests"], hidden, strict=True)
+        tests = [json.dumps(json.loads(own) + json.loads(more)) for own, more in pairs]
+        found = self._programs(completions, {**columns, "tests": tests})
+        harder = [
+            replace(
+                found[place],
+                time_limit_s=STRICTER * found[place].time_limit_s,
+                memory_limit_mb=STRICTER * found[place].memory_limit_mb,
+            )
+            for place in places
+        ]
+        results = self.second.evaluate(harder, early_exit=self.early_exit)
+        return {place: ",".join(r.verdicts) for place, r in zip(places, results, strict=True)}
+
+
 def parse_tests(
     given: Any, form: str, fn_name: str | None, checker: str = "", protocol: str = "score"
 ) -> list[Test]:
@@ -193,14 +268,14 @@ def parse_tests(
     Raises:
         UserError: not a list, no tests, a test that lacks a field or has an unknown one.
     """
-    if form not in ("stdin", "call", "assert"):
-        raise UserError(f"unknown form {form!r}; allowed: assert, call, stdin")
+    if form not in FORMS:
+        raise unknown("form", form, FORMS)
     try:
         rows = json_value(given) if isinstance(given, str) else given
     except ValueError:
         raise UserError(f"the column tests must hold JSON, got {short(given)}") from None
-    if rows is None or isinstance(rows, (str, int, float, Mapping)):
-        raise UserError(f"the column tests must hold a list of tests, as JSON, got {short(rows)}")
+    listed = rows is not None and not isinstance(rows, (str, int, float, Mapping))
+    require(listed, "the column tests must hold a list of tests, as JSON", rows)
     rows = list(rows)
     if not rows:
         raise UserError("a dataset row has no tests; at least one is needed to score a response")
@@ -245,8 +320,6 @@ def text_of(completion: Any) -> str:
             content = "".join(part["text"] for part in content if part.get("type") in _TEXTS)
     except (TypeError, KeyError, IndexError, AttributeError):
         raise UserError("a completion must be text or a list of messages with content") from None
-    if content is not None and not isinstance(content, str):
-        raise UserError(
-            f"a message's content must be text or parts with text, got {short(content)}"
-        )
+    fits = content is None or isinstance(content, str)
+    require(fits, "a message's content must be text or parts with text", content)
     return content or ""

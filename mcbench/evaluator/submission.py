@@ -215,7 +215,7 @@ def make_test(
     elif checker and form == "stdin":
         arguments = tuple(given.pop("checker_args", ()))
         given["checker"] = CheckerProgram(checker, protocol, arguments)
-    kind = _KINDS[form]
+    kind = FORMS[form]
     known = [each.name for each in fields(kind)]
     if unfit := [name for name in given if name not in known]:
         allowed = ", ".join(name for name in known if name not in ("fn_name", "checker"))
@@ -227,7 +227,7 @@ def make_test(
     return kind(**given)
 
 
-_KINDS: dict[str, Any] = {"stdin": StdioTest, "call": CallTest, "assert": AssertTest}
+FORMS: dict[str, Any] = {"stdin": StdioTest, "call": CallTest, "assert": AssertTest}
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ from mcbench.evaluator import (
     child,
     encoding,
     isolation,
+    landlock,
     link,
     portable,
     unit_tests,
@@ -130,10 +131,6 @@ def forked() -> None:
                 hooks["after_in_child"]()
 
 
-class EvaluatorGoneError(OSError):
-    """The other end of the control socket was closed."""
-
-
 class Zygote:
     """Runs one test after another, as the evaluator asks for them."""
 
@@ -175,8 +172,6 @@ class Zygote:
                 request, files = channel.receive()
                 try:
                     outcome = self.run_test(request, files)
-                except EvaluatorGoneError:
-                    raise
                 except OSError as error:  # our own failure: no descriptor, no process, no memory
                     outcome = {"failure": f"{type(error).__name__}: {error}"}
                 finally:
@@ -234,6 +229,9 @@ class Zygote:
     ) -> str | None:
         """Wait until the child ends (None) or exceeds a limit ("time", "wall", "memory") or has
         too much to be looked at ("crowded").
+
+        Raises:
+            EOFError: the evaluator is gone.
         """
         hang_up = select.poll()
         hang_up.register(self.control, 0)
@@ -246,7 +244,7 @@ class Zygote:
                 continue
             next_look = now + POLL_S
             if hang_up.poll(0):
-                raise EvaluatorGoneError
+                raise EOFError
             cpu_s, memory = meter.look()
             if cpu_s > request["cpu_s"]:
                 return "time"
@@ -290,7 +288,7 @@ def become(
                 given = json.loads(portable.read_all(files[1]))
                 sys.path.remove(os.environ["HOME"])  # where the submission may write modules
             streams = choose_streams(role, kind, files, ends)
-            isolation.hide_files(layers)
+            landlock.restrict_files(layers.ruleset)  # whose descriptor must still be open
             place_descriptors(streams, tell)
             os.setsid()
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
