@@ -87,19 +87,21 @@ def job_for(submission: Submission, number: int, output_bytes: int, flavour: str
 Run = Callable[[Job], dict[str, Any]]
 
 
-def judge(submission: Submission, number: int, job: Job, run: Run, rule_set: RuleSet) -> TestResult:
+def judge(
+    submission: Submission, number: int, job: Job, run: Run, peer: RuleSet | None
+) -> TestResult:
     """The verdict on a test, whose ``job`` is run: limits first, then how it ended, then what it
-    answered.
+    answered. ``peer`` are the rules of another evaluator, if its comparison is asked for.
     """
     outcome = run(job)
-    found = _found(submission, number, job, outcome, run, rule_set)
+    found = _found(submission, number, job, outcome, run, peer)
     used = {"time_s": outcome["cpu_s"], "wall_s": outcome["wall_s"]}
     return replace(found, **used, memory_mb=outcome["memory_mb"])
 
 
 def _found(
     submission: Submission, number: int, job: Job, outcome: dict[str, Any], run: Run,
-    rule_set: RuleSet,
+    peer: RuleSet | None,
 ) -> TestResult:  # fmt: skip
     """The verdict without what the test has used."""
     test = submission.tests[number]
@@ -107,7 +109,7 @@ def _found(
         return TestResult("OLE", message="wrote more than the output limit")
     broken = _broken_limit(submission, outcome) or _bad_ending(outcome, job, submission.code)
     if not (broken or isinstance(test, AssertTest)):
-        return _answered(submission, test, job, run, rule_set)
+        return _answered(submission, test, job, run, peer)
     result = broken or _asserted(job, submission.code, run)
     if result.verdict == "RE" and submission.preamble:
         return _of_preamble(submission.preamble, job, run) or result
@@ -182,7 +184,7 @@ _FOR_FUNCTIONS = 2 << 20  # bytes that a checker is asked about, beside a multip
 
 
 def _answered(
-    submission: Submission, test: StdioTest | CallTest, job: Job, run: Run, rule_set: RuleSet
+    submission: Submission, test: StdioTest | CallTest, job: Job, run: Run, peer: RuleSet | None
 ) -> TestResult:
     """The verdict on what a program that ended well wrote."""
     is_text = isinstance(test, StdioTest)
@@ -190,19 +192,19 @@ def _answered(
     size = size_of(written)
     if not is_text and not size:
         return TestResult("RE", message="ended before the function returned")
-    by_function = rule_set.name != "microcoder" or test.checker is not None
+    by_function = peer is not None or test.checker is not None
     if size > _most_bytes(test, by_function):
         return TestResult("WA", message=f"{size} bytes, far more than an answer has")
     if not by_function:
         found = _by_rules(submission, test, job, written, run)
-    elif rule_set.name == "microcoder" and isinstance(test.checker, CheckerProgram):
+    elif not peer and isinstance(test.checker, CheckerProgram):
         return check(job, test, run)
     else:
         found = Comparison("decoded")
         if not (is_text or _is_plain(written, size)):
             found = _compared_apart(test, written, None, job, run)
         if found.accepted:
-            found = _by_function(test, read_all(written), rule_set)
+            found = _by_function(test, read_all(written), peer)
     return result_of(test, written, found)
 
 
@@ -285,15 +287,15 @@ def result_of(
     return TestResult(verdict, strategy=strategy, message=reason, output=output)
 
 
-def _by_function(test: StdioTest | CallTest, data: bytes, rule_set: RuleSet) -> Comparison:
+def _by_function(test: StdioTest | CallTest, data: bytes, peer: RuleSet | None) -> Comparison:
     """By the checker, or by another evaluator's rules: in this process."""
     is_text = isinstance(test, StdioTest)
     try:
         value: Any = compare.as_text(data) if is_text else encoding.loads(data)
     except ValueError:  # more digits than this process reads
         return compare.DAMAGED
-    if rule_set.name != "microcoder":
-        return rule_set.compare(test.expected, value, is_text)
+    if peer:
+        return peer.compare(test.expected, value, is_text)
     assert callable(test.checker)
     return run_checker(test.checker, test.expected, value, test)
 

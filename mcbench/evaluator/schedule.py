@@ -98,7 +98,7 @@ class _Call:
 
     def __init__(
         self, submissions: Sequence[Submission], early_exit: bool, output_bytes: int,
-        rules: RuleSet, cancelled: threading.Event,
+        rules: RuleSet | None, cancelled: threading.Event,
     ) -> None:  # fmt: skip
         self.submissions = submissions
         self.early_exit = early_exit
