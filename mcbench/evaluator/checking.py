@@ -30,18 +30,19 @@ def run_checker(checker: Checker, expected: Any, actual: Any, test: Any) -> Comp
     stand-in, on which any checker may fail: then only one that lacks a name or a module is.
     """
     more = (test,) if _takes_test(checker) else ()
-    try:
-        accepted = _says(checker(expected, actual, *more))
-    except (Exception, SystemExit) as error:  # user code; the reason is reported
-        kinds: Any = (NameError, ImportError) if _may_be_stand_in(expected) else object
-        fault = False
-        if isinstance(error, kinds):
-            try:
-                _says(checker(expected, expected, *more))
-            except (Exception, SystemExit) as again:
-                fault = isinstance(again, kinds)
-        return Comparison(None, f"the checker raised {type(error).__name__}: {error}", fault)
-    return Comparison("checker") if accepted else Comparison(None, "the checker refused")
+
+    def ask(answer: Any) -> bool | BaseException:
+        try:
+            return _says(checker(expected, answer, *more))
+        except (Exception, SystemExit) as error:  # user code; the reason is reported
+            return error
+
+    found = ask(actual)
+    if isinstance(found, bool):
+        return Comparison("checker") if found else Comparison(None, "the checker refused")
+    kinds = (NameError, ImportError) if _may_be_stand_in(expected) else (BaseException,)
+    fault = isinstance(found, kinds) and isinstance(ask(expected), kinds)
+    return Comparison(None, f"the checker raised {type(found).__name__}: {found}", fault)
 
 
 def _says(found: Any) -> bool:

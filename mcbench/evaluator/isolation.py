@@ -8,12 +8,11 @@ recorded in `Layers`, which the zygote reports to the evaluator.
 # ruff: noqa: PTH123
 
 import contextlib
-import functools
 import os
 import resource
 import signal
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from mcbench.evaluator import landlock, libc, portable, seccomp, usage, world
@@ -149,7 +148,7 @@ def _enter_user_namespace() -> None:
 def _try_world() -> None:
     """All of it: there is no way back from half of it, and a part protects from nothing."""
     libc.call("unshare", CLONE_NEWNS | CLONE_NEWPID)
-    portable.in_fork(functools.partial(world.enter, 0))
+    portable.in_fork(world.enter, 0)
 
 
 def enter_file_system(layers: Layers) -> None:
@@ -161,13 +160,13 @@ def enter_file_system(layers: Layers) -> None:
     if layers.world:
         # All processes of the mount namespace enter it. What that leaves in the memory of a process
         # would be copied for every test.
-        portable.in_fork(functools.partial(world.enter, uid))
+        portable.in_fork(world.enter, uid)
         layers.scratch.path, layers.scratch.is_mount = world.folder_for_tests(), True
     if root:
         with contextlib.suppress(OSError):
             os.setgroups([])
         with layers.attempt(USER):
-            portable.in_fork(functools.partial(_read_as_user, uid))
+            portable.in_fork(_read_as_user, uid)
             layers.test_uid = layers.scratch.uid = uid
 
 
@@ -286,18 +285,29 @@ def confine_child(layers: Layers, request: dict[str, Any], secret: bool) -> None
         die_with_parent()
 
 
-def kill_everything(layers: Layers, children: list[int], ended: dict[int, Any]) -> None:
-    """Kill the test's processes and whatever they started; `reap_orphans` waits for the latter.
+def end_everything(layers: Layers, children: list[int], ended: portable.Ended) -> None:
+    """Kill the test's processes and whatever they started, and wait for them.
 
     The numbers of children whose end was taken note of may be those of others by now.
     """
     if layers.world:
         # The zygote is init of its namespace and runs one test at a time: all others belong to
         # it, and the kernel lets no fork slip through this one call.
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)
+        _kill(os.kill, {-1})
     else:
-        portable.kill_groups(children, ended)
+        _kill(os.killpg, children)
+        _kill(os.kill, set(children) - ended.keys())
+    for child in children:
+        portable.reap(child, ended)
+    with contextlib.suppress(ChildProcessError):  # those that became the zygote's
+        while os.waitpid(-1, 0 if layers.together else os.WNOHANG)[0]:
+            pass
+
+
+def _kill(kill: Callable[[int, int], None], numbers: Iterable[int]) -> None:
+    for number in numbers:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(number, signal.SIGKILL)
 
 
 def kill_descendants() -> None:
@@ -312,10 +322,8 @@ def kill_descendants() -> None:
             with contextlib.suppress(ProcessLookupError):
                 groups.add(os.getpgid(pid))
         # A group as a whole, whose leader may have ended: what is killed one by one can fork on.
-        for kill, numbers in ((os.killpg, groups - {own}), (os.kill, below)):
-            for number in numbers:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    kill(number, signal.SIGKILL)
+        _kill(os.killpg, groups - {own})
+        _kill(os.kill, below)
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
@@ -323,10 +331,3 @@ def kill_descendants() -> None:
 
 
 _KILL_ATTEMPTS, _KILL_SECONDS = 100, 0.05  # for what forks meanwhile, or takes time to end
-
-
-def reap_orphans(layers: Layers) -> None:
-    """Wait for the killed processes that were re-parented to the zygote."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, 0 if layers.together else os.WNOHANG)[0]:
-            pass

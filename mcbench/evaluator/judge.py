@@ -22,14 +22,7 @@ from typing import Any
 from mcbench.errors import UserError
 from mcbench.evaluator import compare, encoding, leetcode
 from mcbench.evaluator.checking import check, run_checker
-from mcbench.evaluator.compare import (
-    MAX_LONGER,
-    MIN_LONG,
-    RULE_NAMES,
-    Comparison,
-    Rules,
-    has_real_numbers,
-)
+from mcbench.evaluator.compare import Comparison, Rules
 from mcbench.evaluator.link import ENDED_EARLY, UNASKED
 from mcbench.evaluator.pool import COMPARING, Job, size_of
 from mcbench.evaluator.portable import read_all, wall_limit
@@ -240,11 +233,12 @@ def _most_bytes(test: StdioTest | CallTest, by_function: bool) -> float:
     if isinstance(test, StdioTest):
         expected = len(test.expected.encode("utf-8", "surrogatepass"))
         if by_function or test.keep_output:
-            return MAX_LONGER * (expected + len(test.stdin)) + _FOR_FUNCTIONS
-        return MAX_LONGER * expected + MIN_LONG
+            return compare.MAX_LONGER * (expected + len(test.stdin)) + _FOR_FUNCTIONS
+        return compare.MAX_LONGER * expected + compare.MIN_LONG
     if not by_function:
         return math.inf
-    return MAX_LONGER * len(_encoded([test.expected, list(test.args)]) or b"") + _FOR_FUNCTIONS
+    known = _encoded([test.expected, list(test.args)]) or b""
+    return compare.MAX_LONGER * len(known) + _FOR_FUNCTIONS
 
 
 def _encoded(value: Any) -> bytes | None:
@@ -264,7 +258,8 @@ def _as_written(test: StdioTest | CallTest) -> bytes | None:
 
 def rules_of(test: StdioTest | CallTest) -> Rules:
     """The options of a test that a comparison knows."""
-    return Rules(**{name: getattr(test, name) for name in RULE_NAMES if hasattr(test, name)})
+    stated = (name for name in compare.RULE_NAMES if hasattr(test, name))
+    return Rules(**{name: getattr(test, name) for name in stated})
 
 
 def _is_real(submission: Submission, test: StdioTest | CallTest) -> bool:
@@ -272,7 +267,8 @@ def _is_real(submission: Submission, test: StdioTest | CallTest) -> bool:
     if not isinstance(test, StdioTest) or test.keep_output:
         return False
     others = (other.expected for other in submission.tests if isinstance(other, StdioTest))
-    return not has_real_numbers(test.expected) and any(map(has_real_numbers, others))
+    shows = compare.has_real_numbers
+    return not shows(test.expected) and any(map(shows, others))
 
 
 def result_of(
@@ -335,9 +331,9 @@ def _compared_apart(
 def _asserted(job: Job, code: str, run: Run) -> TestResult:
     """The verdict that the test's own process left; the submission's cannot reach that file."""
     written = job.result
-    if not 0 < size_of(written) <= MIN_LONG:
+    if not 0 < size_of(written) <= compare.MIN_LONG:
         return TestResult("RE", message="the test was ended before it came to a verdict")
-    verdict, message = json.loads(os.pread(written, MIN_LONG, 0))
+    verdict, message = json.loads(os.pread(written, compare.MIN_LONG, 0))
     if verdict == UNASKED:
         verdict = "IE" if _fails_alone(job, run) else "RE"
     if message == ENDED_EARLY and (error := job.last_line()):

@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import resource
-import signal
 import socket
 import time
 from typing import Any
@@ -80,7 +79,7 @@ def processes_of_user() -> int:
     return done.stdout.split().count(str(os.getuid()).encode())
 
 
-def in_fork(action: Any) -> None:
+def in_fork(action: Any, *args: Any) -> None:
     """Do something that cannot be undone in a process of its own, to see whether it works.
 
     Raises:
@@ -90,7 +89,7 @@ def in_fork(action: Any) -> None:
     pid = os.fork()
     if pid == 0:
         try:
-            action()
+            action(*args)
             os._exit(0)
         except BaseException as error:
             os.write(writer, str(error).encode()[:500])
@@ -130,16 +129,6 @@ def reap(pid: int, ended: Ended, options: int = 0) -> bool:
         if found == pid:
             ended[pid] = status, usage
     return pid in ended
-
-
-def kill_groups(pids: "list[int]", ended: Ended) -> None:
-    """Kill the process groups that tests lead, and the tests themselves."""
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)
-        if pid not in ended:  # else the number may be another's by now
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
 
 
 # Messages ---------------------------------------------------------------------------------------

@@ -206,10 +206,7 @@ class Zygote:
         try:
             stopped = self.watch(pid, request, ended, meter)
         finally:
-            isolation.kill_everything(self.layers, pids, ended)
-            for process in pids:
-                portable.reap(process, ended)
-            isolation.reap_orphans(self.layers)
+            isolation.end_everything(self.layers, pids, ended)
         wall_s = time.monotonic() - started
         with contextlib.suppress(BlockingIOError):
             return {"failure": os.read(self.told, select.PIPE_BUF).decode()}
