@@ -57,19 +57,20 @@ class Job:
     flavour: str = "plain"  # of the worker that is to run it
     files: list[int] = field(default_factory=list)
     attempts: int = 0
+    test: tuple[int, int] = 0, 0  # the number of its submission, and its own in that
     outcome: dict[str, Any] = field(default_factory=dict)  # how it ended, once it has
 
     def open(self) -> None:
         """Fresh files, also for a repeated run: the first may have written to all of them."""
         self.close()
-        for name, content in (("code", self.code), ("input", self.data)):
+        given = {"code": self.code, "input": self.data}
+        for name in ("code", "input", "stdout", "stderr", "result"):
+            content = given.get(name, b"")
             if isinstance(content, int):
                 self.files.append(os.dup(content))
             else:
                 self.files.append(portable.memory_file(name))
                 portable.write_all(self.files[-1], content)
-        for name in ("stdout", "stderr", "result"):
-            self.files.append(portable.memory_file(name))
 
     # What was written is to be read before `close`, and nothing before its size was seen.
 

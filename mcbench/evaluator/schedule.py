@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -116,8 +115,8 @@ class _Call:
             if number < len(given.tests)
         )
 
-    def next(self, least: int) -> _Test | None:
-        """The test that is to be run next, while more than ``least`` wait."""
+    def next(self, least: int) -> Job | None:
+        """That of the test which is to be run next, while more than ``least`` wait."""
         while len(self.waiting) > least and not self.cancelled.is_set():
             try:
                 index, number = self.waiting.popleft()
@@ -127,18 +126,20 @@ class _Call:
             if not (self.early_exit and any(test.verdict != "AC" for test in judged)):
                 given = self.submissions[index]
                 flavour = _flavour(given, number)
-                return _Test(index, number, job_for(given, number, self.output_bytes, flavour))
+                job = job_for(given, number, self.output_bytes, flavour)
+                job.test = index, number
+                return job
         return None
 
-    def judge(self, test: _Test, run: Run) -> None:
+    def judge(self, job: Job, run: Run) -> None:
         """Note the verdict on a test, when its job has run."""
-        with closing(test.job):
+        index, number = job.test
+        with closing(job):
             try:
-                given = self.submissions[test.index]
-                found = judge(given, test.number, test.job, run, self.rules)
+                found = judge(self.submissions[index], number, job, run, self.rules)
             except _FailedError as error:
                 found = TestResult("IE", message=str(error))
-        self.results[test.index][test.number] = found
+        self.results[index][number] = found
 
     def result(self, index: int) -> Result:
         """Of one submission, as far as its tests were judged."""
@@ -148,15 +149,6 @@ class _Call:
             if self.early_exit and tests[-1].verdict != "AC":
                 break
         return Result(tuple(tests))
-
-
-@dataclass
-class _Test:
-    """A test that is to be judged: the number of its submission, and its own in that."""
-
-    index: int
-    number: int
-    job: Job
 
 
 class _Slot:
@@ -178,15 +170,15 @@ class _Slot:
         try:
             while (following := call.next(least if last else 0)) or last:
                 if following:
-                    self._begin(following.job)
+                    self._begin(following)
                 if last:
                     call.judge(last, self._run)
                 last = following
         except CancelledError:
             pass
         finally:
-            for test in filter(None, (last, following)):
-                test.job.close()
+            for job in filter(None, (last, following)):
+                job.close()
             if self.given:  # the zygote is mid-test
                 worker = self.workers[self.given[0].flavour]
                 self.given.clear()

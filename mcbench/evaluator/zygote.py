@@ -195,10 +195,10 @@ class Zygote:
         pids: list[int] = []
         ended: portable.Ended = {}
         self.layers.count_processes_anew()
-        for role in ("submission", "test") if ends else ("submission",):
+        for role in ("answering", "assert") if ends else (request["kind"],):
             pid = portable.fork()
             if pid == 0:
-                become(role, request, files, ends, self.tell, self.layers)
+                self.become(role, request, files, ends)
             pids.append(pid)
         for end in ends:
             end.close()  # so that either process sees the other's end
@@ -255,77 +255,68 @@ class Zygote:
                     return "wall"
         return None
 
+    def become(
+        self, role: str, request: dict[str, Any], files: list[int], ends: tuple[socket.socket, ...]
+    ) -> NoReturn:
+        """In the child: real descriptors, limits, then the program. Does not return.
 
-def become(
-    role: str,
-    request: dict[str, Any],
-    files: list[int],
-    ends: tuple[socket.socket, ...],
-    tell: int,
-    layers: isolation.Layers,
-) -> NoReturn:
-    """In the child: real descriptors, limits, then the program. Does not return.
-
-    The pipe ``tell`` is closed before any of the submission runs, so only our own failures can be
-    reported on it: a submission cannot pass for a victim of the infrastructure.
-    """
-    global _in_test
-    _in_test = True
-    status = 1
-    try:
+        The pipe ``tell`` is closed before any of the submission runs, so only our own failures can
+        be reported on it: a submission cannot pass for a victim of the infrastructure.
+        """
+        global _in_test
+        _in_test = True
+        status = 1
         try:
-            kind = request["kind"]
-            program = b"" if kind == "compare" else portable.read_all(files[0])
-            given: Any = None
-            if kind == "compare":
-                given = portable.read_all(files[1])
-            elif kind == "call":
-                given = encoding.loads(portable.read_all(files[1]))
-            elif role == "test":  # the submission's process must not read it: it holds the answers
-                given = json.loads(portable.read_all(files[1]))
-                sys.path.remove(os.environ["HOME"])  # where the submission may write modules
-            streams = choose_streams(role, kind, files, ends)
-            landlock.restrict_files(layers.ruleset)  # whose descriptor must still be open
-            place_descriptors(streams, tell)
-            os.setsid()
-            signal.pthread_sigmask(signal.SIG_SETMASK, ())
-            for number in () if layers.world else DEAF_TO:
-                signal.signal(number, signal.SIG_DFL)
-            isolation.confine_child(layers, request, role == "test" or kind == "compare")
-        except BaseException as error:  # our failure, not the submission's
-            message = f"child set-up: {type(error).__name__}: {error}"
-            os.write(tell, message.encode()[:900])
-            os._exit(1)
-        os.close(tell)
-        if role == "test":
-            asserting.run_test(given)
-        elif kind == "compare":
-            found = compare.run_comparison(portable.read_all(link.RESULT), given)
-            os.pwrite(child.RESULT, found, 0)
-            status = 0
-        elif kind == "stdio":
-            status = child.run_program(program)
-        elif kind == "call":
-            status = child.run_call(program, request, given)
-        else:
-            status = child.run_answering(program, link.serve)
-    finally:
-        os._exit(status)
+            try:
+                program = b"" if role == "compare" else portable.read_all(files[0])
+                given: Any = None
+                if role == "compare":
+                    given = portable.read_all(files[1])
+                elif role == "call":
+                    given = encoding.loads(portable.read_all(files[1]))
+                elif role == "assert":  # the answers, which the submission's process must not read
+                    given = json.loads(portable.read_all(files[1]))
+                    sys.path.remove(os.environ["HOME"])  # where the submission may write modules
+                streams = choose_streams(role, files, ends)
+                landlock.restrict_files(self.layers.ruleset)  # whose descriptor must still be open
+                place_descriptors(streams, self.tell)
+                os.setsid()
+                signal.pthread_sigmask(signal.SIG_SETMASK, ())
+                for number in () if self.layers.world else DEAF_TO:
+                    signal.signal(number, signal.SIG_DFL)
+                isolation.confine_child(self.layers, request, role in ("assert", "compare"))
+            except BaseException as error:  # our failure, not the submission's
+                message = f"child set-up: {type(error).__name__}: {error}"
+                os.write(self.tell, message.encode()[:900])
+                os._exit(1)
+            os.close(self.tell)
+            if role == "assert":
+                asserting.run_test(given)
+            elif role == "compare":
+                found = compare.run_comparison(portable.read_all(link.RESULT), given)
+                os.pwrite(child.RESULT, found, 0)
+                status = 0
+            elif role == "stdio":
+                status = child.run_program(program)
+            elif role == "call":
+                status = child.run_call(program, request, given)
+            else:
+                status = child.run_answering(program, link.serve)
+        finally:
+            os._exit(status)
 
 
-def choose_streams(
-    role: str, kind: str, files: list[int], ends: tuple[socket.socket, ...]
-) -> list[int]:
+def choose_streams(role: str, files: list[int], ends: tuple[socket.socket, ...]) -> list[int]:
     """What becomes the descriptors 0, 1, 2 and, but for stdin/stdout programs, those after them."""
     code, data, stdout, stderr, result = files
-    if kind == "stdio":
+    if role == "stdio":
         return [data, stdout, stderr]
     nothing = os.open(os.devnull, os.O_RDWR)
-    if kind == "compare":
+    if role == "compare":
         return [nothing, nothing, stderr, result, code]
-    if role == "test":
+    if role == "assert":
         return [nothing, nothing, nothing, ends[1].fileno(), result, stdout, stderr]
-    return [nothing, stdout, stderr, result if kind == "call" else ends[0].fileno()]
+    return [nothing, stdout, stderr, result if role == "call" else ends[0].fileno()]
 
 
 def place_descriptors(streams: list[int], kept: int) -> None:
