@@ -411,17 +411,13 @@ def _by_key(expected: dict[Any, Any], actual: dict[Any, Any]) -> list[tuple[Any,
     """Pairs of values of the same key; None if the keys differ."""
     if len(expected) != len(actual):
         return None
-    ours, theirs = ({(_key_type(k), k): v for k, v in d.items()} for d in (expected, actual))
+    # Apart what == takes for one: True and 1.
+    ours, theirs = ({(isinstance(k, bool), k): v for k, v in d.items()} for d in (expected, actual))
     if ours.keys() != theirs.keys() and all(isinstance(key, str) for key in expected):
-        theirs = {("", _json_key(key)): value for key, value in actual.items()}
+        theirs = {(False, _json_key(key)): value for key, value in actual.items()}
     if ours.keys() != theirs.keys():
         return None
     return [(value, theirs[key]) for key, value in ours.items()]
-
-
-def _key_type(key: Any) -> str:
-    """Apart what == takes for one: True and 1."""
-    return "bool" if isinstance(key, bool) else ""
 
 
 def _json_key(key: Any) -> Any:

@@ -13,14 +13,13 @@ import collections
 import contextlib
 import copy
 import functools
-import itertools
 import os
 import socket
 import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mcbench.evaluator import encoding, remote, unit_tests
@@ -50,11 +49,8 @@ def _awaited(awaitable: Any) -> Any:
     context = contextvars.copy_context()
 
     def take_part() -> Any:
-        _asking.add(threading.get_ident())
-        try:
+        with _taking_part():
             return context.run(asyncio.run, wait())
-        finally:
-            _asking.discard(threading.get_ident())
 
     with ThreadPoolExecutor(1) as other:
         return other.submit(take_part).result()
@@ -124,7 +120,6 @@ class Link:
         self.reader = self.socket.makefile("rb")
         self.objects: dict[int, Any] = {}  # ours that the other end has handles on
         self.number_of: dict[int, int] = {}  # by id; none is reused, since we keep the objects
-        self.numbers = itertools.count()
         self.remotes: Any = weakref.WeakValueDictionary()
         self.kept: dict[int, Any] = {}  # stand-ins that cannot be referred to weakly
         self.mirrors: dict[Any, type] = {}
@@ -174,10 +169,8 @@ class Link:
 
     def number(self, value: Any) -> int:
         """The same one whenever the same object is sent."""
-        number = self.number_of.get(id(value))
-        if number is None:
-            number = self.number_of[id(value)] = next(self.numbers)
-            self.objects[number] = value
+        number = self.number_of.setdefault(id(value), len(self.number_of))
+        self.objects[number] = value
         return number
 
     def ask(self, operation: str, *operands: Any) -> Any:
@@ -187,15 +180,11 @@ class Link:
         """
         if threading.get_ident() in _asking:
             return self._ask(operation, *operands)
-        with self.turn:
-            _asking.add(threading.get_ident())
-            try:
-                return self._ask(operation, *operands)
-            finally:
-                _asking.discard(threading.get_ident())
+        with self.turn, _taking_part():
+            return self._ask(operation, *operands)
 
     def _ask(self, operation: str, *operands: Any) -> Any:
-        self.questions += 1
+        self.questions += operation != "global"
         printed = {}
         if not self.trusting:
             unit_tests.insist_on_originals()
@@ -229,13 +218,11 @@ class Link:
         Raises:
             KeyError: it has none such.
         """
-        asked = self.questions
         try:
             value = self.ask("global", name)
         except KeyError:
             self.looked_up = True
             raise KeyError(name) from None
-        self.questions = asked
         # A class of Python's own is used here.
         self.looked_up |= not issubclass(type(value), remote.Remote)
         return value
@@ -355,6 +342,16 @@ class Link:
 
 
 _asking: set[int] = set()  # the threads that take part in the turn
+
+
+@contextlib.contextmanager
+def _taking_part() -> Iterator[None]:
+    _asking.add(threading.get_ident())
+    try:
+        yield
+    finally:
+        _asking.discard(threading.get_ident())
+
 
 # What C code takes for the end of an iteration, or for something that is not there.
 _ENDS = (StopIteration, StopAsyncIteration, LookupError, AttributeError)

@@ -39,10 +39,6 @@ class CancelledError(Exception):
     """The call was given up while a job ran."""
 
 
-class OverdueError(OSError):
-    """A zygote does not answer; its argument is how the job ended as far as is seen from here."""
-
-
 @dataclass(eq=False)
 class Job:
     """One run in a sandbox: ``request`` describes it.
@@ -189,10 +185,9 @@ class Worker:
 
     def end(self, job: Job, cancelled: threading.Event) -> dict[str, Any]:
         """How a job ended: the first of those begun that have not. Its files hold then what it has
-        written.
+        written. Where the zygote is gone or overdue, the worker is not running then.
 
         Raises:
-            OSError: the zygote is gone, or overdue (OverdueError); it is to be replaced.
             CancelledError: so was the call; the zygote still runs the job.
         """
         longest = portable.MOST_WALL * portable.wall_limit(job.request["cpu_s"])
@@ -203,10 +198,13 @@ class Worker:
             except TimeoutError:
                 if cancelled.is_set():
                     raise CancelledError from None
-                if time.monotonic() > deadline:
-                    raise OverdueError(self._overdue(job.request)) from None
-            except (EOFError, ValueError) as error:
-                raise OSError(str(error)) from None
+                if time.monotonic() <= deadline:
+                    continue
+                outcome = self._overdue(job.request)
+            except (OSError, EOFError, ValueError) as error:
+                outcome = {"failure": f"the sandbox process died: {error}"}
+            self.stop()
+            return outcome
 
     def _overdue(self, request: dict[str, Any]) -> dict[str, Any]:
         """How a job ended whose zygote does not answer. A test that takes all of its time,

@@ -21,7 +21,7 @@ from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.evaluator.judge import Run, job_for, judge
-from mcbench.evaluator.pool import ATTEMPTS, CancelledError, Job, OverdueError, Worker
+from mcbench.evaluator.pool import ATTEMPTS, CancelledError, Job, Worker
 from mcbench.evaluator.rule_sets import RuleSet, rule_set
 from mcbench.evaluator.submission import AssertTest, Result, Submission, TestResult
 
@@ -216,13 +216,10 @@ class _Slot:
         """Wait for the job that was begun first; it is repeated where that was our own failure."""
         first = self.given[0]
         worker, lost = self.workers[first.flavour], 1
-        try:
-            outcome = worker.end(first, self._cancelled)
-        except OSError as error:
-            worker.start(ATTEMPTS)
-            outcome, lost = {"failure": f"the sandbox process died: {error}"}, len(self.given)
-            if isinstance(error, OverdueError):
-                (outcome,) = error.args
+        outcome = worker.end(first, self._cancelled)
+        if not worker.running:
+            worker.see_to()
+            lost = len(self.given)
         again = [self.given.popleft() for _ in range(lost)]
         first.attempts += 1
         if "failure" not in outcome or first.attempts == _ATTEMPTS:

@@ -217,13 +217,12 @@ def make_test(
         given["checker"] = CheckerProgram(checker, protocol, arguments)
     kind = FORMS[form]
     known = [each.name for each in fields(kind)]
-    if unfit := [name for name in given if name not in known]:
+    unfit = f"a test of form {form!r} does not fit: it"
+    if strange := [name for name in given if name not in known]:
         allowed = ", ".join(name for name in known if name not in ("fn_name", "checker"))
-        raise UserError(
-            f"a test of form {form!r} does not fit: it has {unfit[0]!r}; allowed: {allowed}"
-        )
+        raise UserError(f"{unfit} has {strange[0]!r}; allowed: {allowed}")
     if lacks := [e.name for e in fields(kind) if e.default is MISSING and e.name not in given]:
-        raise UserError(f"a test of form {form!r} does not fit: it lacks {lacks[0]!r}")
+        raise UserError(f"{unfit} lacks {lacks[0]!r}")
     return kind(**given)
 
 
