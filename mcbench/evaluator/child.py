@@ -28,9 +28,7 @@ from mcbench.evaluator import encoding, leetcode, portable
 
 STDIN, STDOUT, STDERR, RESULT = 0, 1, 2, 3
 
-# The functions below signal's, which turn numbers into enumerations at a cost.
-_set_handler, _default_int_handler = vars(signal)["_signal"].signal, signal.default_int_handler
-_SIGINT = int(signal.SIGINT)
+_set_handler = vars(signal)["_signal"].signal  # without signal's enumerations, which cost time
 
 # Only programs with one of these words have objects that do something when they are let go of.
 _FINALISING = re.compile(b"__del__|yield|open|IO|Buffered")
@@ -215,7 +213,7 @@ def _resolve(bound: dict[str, Any], fn_name: str, given: Any) -> Callable[..., A
 
 def _run(body: Callable[[], None], code: bytes) -> int:
     """What the interpreter does around a program: errors, threads, exit hooks, finalisation."""
-    _set_handler(_SIGINT, _default_int_handler)
+    _set_handler(int(signal.SIGINT), signal.default_int_handler)
     status = 0
     try:
         body()

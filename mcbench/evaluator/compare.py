@@ -231,10 +231,7 @@ def _same_lines(expected: str, actual: str) -> bool:
 
 
 def _lines(text: str) -> list[str]:
-    lines = [line.rstrip(_SPACE) for line in text.split("\n")]
-    while lines and not lines[-1]:
-        lines.pop()
-    return lines
+    return [line.rstrip(_SPACE) for line in text.rstrip(_SPACE).split("\n")]
 
 
 def _numbers_match(wanted: str, got: str, rules: Rules) -> bool:
@@ -267,9 +264,10 @@ def _same_whole(wanted: str, got: str) -> bool:
     return same and Decimal(got) == Decimal(wanted)  # but for the sign
 
 
-def _rounds(answer: int, expected: float) -> bool:
-    """Whether an integer is one of those that a float cannot tell apart."""
-    return _EXACT < abs(answer) <= sys.float_info.max and float(answer) == expected
+def _rounds(answer: float, expected: float) -> bool:
+    """Whether an answer is an integer, and one of those that a float cannot tell apart."""
+    known = isinstance(answer, int) and _EXACT < abs(answer) <= sys.float_info.max
+    return known and float(answer) == expected
 
 
 def _words_match(wanted: str, got: str, rules: Rules) -> bool:
@@ -376,10 +374,10 @@ def _scalars_equal(expected: Any, actual: Any, rules: Rules) -> bool:
         actual = _plain_number(actual)
     if isinstance(expected, (int, float)) and isinstance(actual, (int, float)):
         whole = isinstance(expected, int) or (isinstance(actual, int) and expected.is_integer())
-        if expected == actual or (whole and not rules.stated_tolerance):
-            if isinstance(expected, float) and isinstance(actual, int):
-                return expected == actual or _rounds(actual, expected)
-            return bool(expected == actual)
+        if expected == actual:
+            return True
+        if whole and not rules.stated_tolerance:
+            return isinstance(expected, float) and _rounds(actual, expected)
         return rules.close(expected, actual)
     if isinstance(expected, complex) and isinstance(actual, complex):
         parts = (expected.real, actual.real), (expected.imag, actual.imag)

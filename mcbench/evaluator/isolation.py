@@ -76,10 +76,8 @@ class Layers:
         self.own_pages = 0, 0, 0  # of the zygote, see `usage.pages`
         self._last_pid = -1  # sets the number that the next process follows on
         self.ruleset = -1  # of Landlock, for each child to put on
-        try:
+        with self.attempt(MEMORY_FILES):  # what serves instead is in `portable`
             os.close(os.memfd_create("attempt"))
-        except (OSError, AttributeError) as error:  # what serves instead is in `portable`
-            self.missing[MEMORY_FILES] = str(error)
 
     @property
     def together(self) -> bool:
@@ -136,11 +134,8 @@ def enter_namespaces(layers: Layers) -> None:
 def _enter_user_namespace() -> None:
     uid, gid = os.geteuid(), os.getegid()
     libc.call("unshare", CLONE_NEWUSER)
-    for name, text in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{uid} {uid} 1"),
-        ("gid_map", f"{gid} {gid} 1"),
-    ):
+    texts = {"setgroups": "deny", "uid_map": f"{uid} {uid} 1", "gid_map": f"{gid} {gid} 1"}
+    for name, text in texts.items():
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
 

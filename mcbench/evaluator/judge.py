@@ -111,16 +111,15 @@ def _found(
 
 def _broken_limit(submission: Submission, outcome: dict[str, Any]) -> TestResult | None:
     stopped = outcome["stopped"]
-    if stopped == "memory" or outcome["memory_mb"] > submission.memory_limit_mb:
-        return TestResult("MLE", message=f"used more than {submission.memory_limit_mb:g} MiB")
+    seconds, mb = submission.time_limit_s, submission.memory_limit_mb
+    if stopped == "memory" or outcome["memory_mb"] > mb:
+        return TestResult("MLE", message=f"used more than {mb:g} MiB")
     if stopped == "crowded":
         return TestResult("MLE", message="too many processes, sockets, files or memory mappings")
-    if stopped == "time" or outcome["cpu_s"] > submission.time_limit_s:
-        limit = f"{submission.time_limit_s:g} s of CPU time"
-        return TestResult("TLE", message=f"used more than {limit}")
+    if stopped == "time" or outcome["cpu_s"] > seconds:
+        return TestResult("TLE", message=f"used more than {seconds:g} s of CPU time")
     if stopped == "wall":
-        limit = f"{wall_limit(submission.time_limit_s):g} s"
-        return TestResult("TLE", message=f"did not end within {limit}")
+        return TestResult("TLE", message=f"did not end within {wall_limit(seconds):g} s")
     return None
 
 

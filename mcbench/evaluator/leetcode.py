@@ -23,7 +23,6 @@ _STAR_IMPORTS = [
 ]
 _MODULES = [*_STAR_IMPORTS, "decimal", "fractions", "array"]
 _NAMES = {"enum": "Enum, IntEnum", "decimal": "Decimal", "fractions": "Fraction"}
-STREAMS = ("stdin", "stdout", "stderr")  # of sys; to be bound when the test's are open
 
 
 def namespace() -> dict[str, Any]:
@@ -39,7 +38,7 @@ def namespace() -> dict[str, Any]:
     names["time"] = _ModuleAndClass(time, datetime.time)
     for own in (ListNode, TreeNode, Node, dataclass, field):
         names[own.__name__] = own
-    for name in ("__builtins__", *STREAMS):
+    for name in ("__builtins__", "stdin", "stdout", "stderr"):  # bound when the test's are open
         names.pop(name, None)
     return names
 

@@ -19,11 +19,7 @@ _Group = list[tuple[list[float], Any]]
 
 
 def same_multiset(
-    wanted: list[Any],
-    got: list[Any],
-    match: Match,
-    shape: Shape,
-    near: Near,
+    wanted: list[Any], got: list[Any], match: Match, shape: Shape, near: Near
 ) -> bool:
     """Whether every wanted item can be paired with its own matching one.
 

@@ -149,6 +149,8 @@ class Worker:
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         command = [sys.executable, "-I", "-S", "-B", str(_ZYGOTE), str(theirs.fileno())]
+        # Not what path files add, such as this project's own folder.
+        packages = (sysconfig.get_path(name) for name in ("purelib", "platlib"))
         environment = {
             "PATH": os.defpath,
             "LANG": "C.UTF-8",
@@ -159,7 +161,7 @@ class Worker:
         self.channel = portable.Channel(ours)
         with theirs:
             self._process = subprocess.Popen(
-                [*command, self.flavour, *_package_folders()],
+                [*command, self.flavour, *dict.fromkeys(packages)],
                 pass_fds=[theirs.fileno()],
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -248,8 +250,3 @@ def _say(layers: dict[str, Any]) -> None:
     if not layers["missing"].keys() <= _said:
         _said.update(layers["missing"])
         _log.warning("sandboxes: %s", in_words(layers["granted"], layers["missing"]))
-
-
-def _package_folders() -> list[str]:
-    """Where installed packages are; not what path files add, such as this project's own folder."""
-    return list(dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib")))

@@ -10,6 +10,7 @@ import os
 import resource
 import socket
 import time
+from collections.abc import Sequence
 from typing import Any
 
 MAX_PACKET = 1 << 16
@@ -146,16 +147,14 @@ class Channel:
         self._data = b""  # of messages that have come in after the last one that was asked for
         self._received: list[int] = []
 
-    def send(self, message: "dict[str, Any]", files: "list[int] | None" = None) -> None:
+    def send(self, message: "dict[str, Any]", files: Sequence[int] = ()) -> None:
         """Send one message.
 
         Raises:
             OSError: the other end is gone, or has not room for it.
         """
         data = json.dumps(message).encode() + b"\n"
-        if not files:
-            self.socket.sendall(data)
-        elif socket.send_fds(self.socket, [data], files) < len(data):
+        if socket.send_fds(self.socket, [data], files) < len(data):
             raise OSError("the message is too long")
 
     def receive(self) -> "tuple[dict[str, Any], list[int]]":

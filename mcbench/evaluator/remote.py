@@ -13,6 +13,7 @@ import functools
 import math
 import operator
 import sys
+import traceback
 import types
 from collections.abc import Callable
 from typing import Any
@@ -223,16 +224,17 @@ def _remote_value(link: Any, remote: Any, base: Any) -> Any:
     return remote
 
 
-# Values of classes that are derived from a builtin type without state: how to get that type's.
-_IMMUTABLE: dict[Any, Callable[[Any], Any]] = {
-    int: int.__int__,
-    float: float.__float__,
-    complex: complex.__complex__,
-    str: str.__str__,
-    bytes: lambda value: bytes.__getitem__(value, slice(None)),
-    tuple: lambda value: tuple(tuple.__iter__(value)),
-    frozenset: lambda value: frozenset(frozenset.__iter__(value)),
-}
+# Values of classes that are derived from one of these are sent with the value of that type.
+_IMMUTABLE: tuple[Any, ...] = (int, float, complex, str, bytes, tuple, frozenset)
+
+
+def _builtin_value(base: Any, value: Any) -> Any:
+    """By methods of the builtin type alone, whatever its class has in their place."""
+    if base is frozenset:
+        return frozenset(frozenset.__iter__(value))
+    return base(*base.__getnewargs__(value))
+
+
 _BINARY = (*COMPARING, *SWAPPED, "eq", "ne", "contains", "matmul")
 _BINARY_METHODS = {f"__{name}__" for name in _BINARY} | {f"__r{name}__" for name in _BINARY}
 _OVERRIDDEN = _BINARY_METHODS | {
@@ -252,7 +254,7 @@ def _pack_derived(link: Any, value: Any, pack: Callable[[Any], Any]) -> Any:
     base = next(base for base in _IMMUTABLE if isinstance(value, base))
     names = [*_OVERRIDDEN, *(name for name in dir(base) if name[0] != "_")]
     own = [name for name in names if _overrides(kind, base, name)] if link.trusting else []
-    return ["derived", link.number(value), pack(_IMMUTABLE[base](value)), kind.__name__, *own]
+    return ["derived", link.number(value), pack(_builtin_value(base, value)), kind.__name__, *own]
 
 
 def _overrides(kind: Any, base: Any, name: str) -> bool:
@@ -400,12 +402,9 @@ def _pack_exception(link: Any, value: Exception, pack: Callable[[Any], Any]) -> 
 
 def _line_of(error: Exception) -> int:
     """The line of the submission that raised it last; 0 where none did."""
-    line, trace = 0, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == "main.py":
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line
+    places = traceback.walk_tb(error.__traceback__)
+    lines = [number for frame, number in places if frame.f_code.co_filename == "main.py"]
+    return lines[-1] if lines else 0
 
 
 def _pack_container(link: Any, value: Any, pack: Callable[[Any], Any]) -> Any:
@@ -418,7 +417,7 @@ def _pack_container(link: Any, value: Any, pack: Callable[[Any], Any]) -> Any:
 _PACKED: list[tuple[Any, Callable[..., Any]]] = [
     (type, _pack_class),
     (Exception, _pack_exception),
-    (tuple(_IMMUTABLE), _pack_derived),
+    (_IMMUTABLE, _pack_derived),
     (tuple(_CONTAINERS.values()), _pack_container),
     ((type(...), type(NotImplemented)), lambda link, value, pack: ["type", repr(value)]),
     (types.CoroutineType, lambda link, value, pack: ["coroutine", link.number(value)]),

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 _MOST_SAID = 100  # reasons; a faulty set may have as many as tests
 LogExtra = Callable[[str, list[str]], None]
 # Columns that a problem may have.
-_OWN = ("preamble", "time_limit_s", "memory_limit_mb", "checker", "checker_protocol")
+_OWN = ("fn_name", "preamble", "time_limit_s", "memory_limit_mb", "checker", "checker_protocol")
 NO_CODE = "no code"  # stands in for verdicts where the response holds no complete program
 
 
@@ -114,13 +114,12 @@ class CodeReward:
         tests, form = columns.get("tests"), columns.get("form")
         if tests is None or form is None:
             raise UserError("the code reward needs the dataset columns tests and form")
-        names = columns.get("fn_name") or [None] * len(completions)
         parsed: dict[tuple[Any, ...], list[Test]] = {}
         found: dict[int, Submission] = {}
         for place, completion in enumerate(completions):
             own = {name: columns[name][place] for name in _OWN if columns.get(name)}
             checker = own.get("checker") or "", own.get("checker_protocol") or "score"
-            given, row = tests[place], (form[place], names[place], *checker)
+            given, row = tests[place], (form[place], own.get("fn_name"), *checker)
             key = given if isinstance(given, str) else id(given), *row
             try:
                 if key not in parsed:

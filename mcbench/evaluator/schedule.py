@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -92,26 +93,25 @@ def side_by_side(tasks: Sequence[Callable[[], None]], cancelled: threading.Event
             raise
 
 
+@dataclass
 class _Call:
     """One call of `LocalSandboxes.evaluate`."""
 
-    def __init__(
-        self, submissions: Sequence[Submission], early_exit: bool, output_bytes: int,
-        rules: RuleSet | None, cancelled: threading.Event,
-    ) -> None:  # fmt: skip
-        self.submissions = submissions
-        self.early_exit = early_exit
-        self.output_bytes = output_bytes
-        self.rules = rules
-        self.cancelled = cancelled
-        self.results: list[dict[int, TestResult]] = [{} for _ in submissions]
+    submissions: Sequence[Submission]
+    early_exit: bool
+    output_bytes: int
+    rules: RuleSet | None
+    cancelled: threading.Event
+
+    def __post_init__(self) -> None:
+        self.results: list[dict[int, TestResult]] = [{} for _ in self.submissions]
         # First tests of all, then second tests of all: one submission full of endless loops
         # delays the others little, and early exit saves most.
-        most = max((len(given.tests) for given in submissions), default=0)
+        most = max((len(given.tests) for given in self.submissions), default=0)
         self.waiting = deque(
             (index, number)
             for number in range(most)
-            for index, given in enumerate(submissions)
+            for index, given in enumerate(self.submissions)
             if number < len(given.tests)
         )
 
