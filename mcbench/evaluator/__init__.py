@@ -1,8 +1,9 @@
 """MicroCoder-Evaluator: run programs safely, compare their answers, reward a model for them."""
 
+from mcbench.evaluator.audit import AuditedCodeReward
 from mcbench.evaluator.evaluator import Evaluator
 from mcbench.evaluator.extract import extract_code
-from mcbench.evaluator.reward import AsyncCodeReward, AuditedCodeReward, CodeReward
+from mcbench.evaluator.reward import AsyncCodeReward, CodeReward
 from mcbench.evaluator.rule_sets import outputs_match
 from mcbench.evaluator.submission import (
     AssertTest,
