@@ -79,11 +79,6 @@ class Layers:
         with self.attempt(MEMORY_FILES):  # what serves instead is in `portable`
             os.close(os.memfd_create("attempt"))
 
-    @property
-    def together(self) -> bool:
-        """Whether one call reaches all processes of a test."""
-        return self.world or SECCOMP in self.granted
-
     def open_totals(self) -> None:
         """What counts a sandbox as a whole; before it has its own view of the file system."""
         with contextlib.suppress(OSError):
@@ -294,8 +289,9 @@ def end_everything(layers: Layers, children: list[int], ended: portable.Ended) -
         _kill(os.kill, set(children) - ended.keys())
     for child in children:
         portable.reap(child, ended)
+    reached = layers.world or SECCOMP in layers.granted  # all of them, by what was done
     with contextlib.suppress(ChildProcessError):  # those that became the zygote's
-        while os.waitpid(-1, 0 if layers.together else os.WNOHANG)[0]:
+        while os.waitpid(-1, 0 if reached else os.WNOHANG)[0]:
             pass
 
 

@@ -135,6 +135,7 @@ class Worker:
                 return self._start()
             except (OSError, EOFError) as error:
                 why = error
+                self.channel.socket.close()
         self.stop()
         raise RuntimeError(f"a sandbox process of the evaluator could not be started: {why}")
 

@@ -13,8 +13,6 @@ from typing import Any
 
 from mcbench.evaluator.remote import OF_DATACLASSES, Remote, UnsupportedError, asked
 
-# Of pytest, what cannot work across two processes.
-NOT_AVAILABLE = frozenset({"warns", "deprecated_call"})
 _LEFT_OUT = (
     *("cacheprovider", "doctest", "faulthandler", "junitxml", "legacypath"),
     *("logging", "monkeypatch", "pastebin", "recwarn", "setuponly", "setupplan", "stepwise"),
@@ -44,7 +42,7 @@ def prepare(code: str, solution: str) -> None:
     if "pytest" in code:
         import pytest
 
-        for name in NOT_AVAILABLE:
+        for name in ("warns", "deprecated_call"):
             _refuse(pytest, name, f"pytest.{name} is not available")
         vars(pytest)["main"] = lambda *_: 0
     if "unittest" in code:
