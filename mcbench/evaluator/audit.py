@@ -75,8 +75,9 @@ class AuditedCodeReward(CodeReward):
     ) -> dict[int, str]:
         """Verdicts by place."""
         hidden = columns.get("hidden_tests") or ["[]"] * len(completions)
-        pairs = zip(columns["tests"], hidden, strict=True)
-        tests = [json.dumps(json.loads(own) + json.loads(more)) for own, more in pairs]
+        tests = list(columns["tests"])
+        for place in places:
+            tests[place] = json.dumps(json.loads(tests[place]) + json.loads(hidden[place]))
         found = self._programs(completions, {**columns, "tests": tests})
         harder = [
             replace(

@@ -85,21 +85,21 @@ class Scratch:
         return True
 
     def sweep(self) -> None:
-        """In the supervisor, from time to time: have removed what was put aside."""
-        if not self.path or self.is_mount:
+        """In the supervisor, from time to time: have removed what was put aside.
+
+        It only knows the path of a folder, not of a mount.
+        """
+        if not self.path or (self._remover and not os.waitpid(self._remover, os.WNOHANG)[0]):
             return
-        if self._remover:
-            if os.waitpid(self._remover, os.WNOHANG)[0] == 0:
-                return
-            self._remover = 0
+        self._remover = 0
         folder = os.path.dirname(self.path)
         with contextlib.suppress(OSError):
             if aside := [f"{folder}/{n}" for n in os.listdir(folder) if n.startswith("work-")]:
                 self._remover = _remove_trees(aside)
 
     def remove(self) -> None:
-        """Leave nothing on disk: what takes long goes on after this process, which is to end."""
-        if not self.path or self.is_mount:
+        """In the supervisor: leave nothing on disk. What takes long goes on after this process."""
+        if not self.path:
             return
         os.chdir("/")
         folder = os.path.dirname(self.path)
