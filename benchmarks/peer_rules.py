@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from mcbench.evaluator.rule_sets import RULE_SETS, peer
+from mcbench.evaluator.rule_sets import RULE_SETS, RuleSet
 
 
 def _is_close(actual: float, expected: float) -> bool:
@@ -184,8 +184,8 @@ def _relatively_close(wanted: str, got: str) -> bool:
 
 
 PEERS = {
-    "deepcoder": peer("deepcoder", _deepcoder_text, _taco_values),
-    "verl_prime": peer("verl_prime", _verl_text, _verl_values),
-    "sandbox_fusion": peer("sandbox_fusion", _sandbox_fusion_text, _verl_values),
+    "deepcoder": RuleSet("deepcoder", _deepcoder_text, _taco_values),
+    "verl_prime": RuleSet("verl_prime", _verl_text, _verl_values),
+    "sandbox_fusion": RuleSet("sandbox_fusion", _sandbox_fusion_text, _verl_values),
 }
 RULE_SETS |= PEERS

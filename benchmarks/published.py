@@ -149,7 +149,9 @@ class SingleThreaded(_Baseline):
         return Result(tuple(tests))
 
 
-def _run_plainly(submission: Submission, number: int, work: Path, rule_set: RuleSet) -> TestResult:
+def _run_plainly(
+    submission: Submission, number: int, work: Path, rule_set: RuleSet | None
+) -> TestResult:
     test, code = submission.tests[number], _whole(submission)
     command, data = [sys.executable, "main.py"], b""
     if isinstance(test, AssertTest):
@@ -193,7 +195,7 @@ def _run_plainly(submission: Submission, number: int, work: Path, rule_set: Rule
     return replace(result, time_s=usage.ru_utime + usage.ru_stime, wall_s=wall_s)
 
 
-def _judge(status: int, test: Test, work: Path, rule_set: RuleSet) -> TestResult:
+def _judge(status: int, test: Test, work: Path, rule_set: RuleSet | None) -> TestResult:
     if (work / "stdout").stat().st_size > OUTPUT_BYTES:
         return TestResult("OLE", message="wrote more than the output limit")
     if status != 0:
@@ -211,7 +213,7 @@ def _judge(status: int, test: Test, work: Path, rule_set: RuleSet) -> TestResult
     if not (text or data):
         return TestResult("RE", message="ended before the function returned")
     value: Any = as_text(data) if text else encoding.loads(data)
-    if rule_set.name != "microcoder":
+    if rule_set:
         found = rule_set.compare(test.expected, value, text)
     elif callable(test.checker):
         found = run_checker(test.checker, test.expected, value, test)

@@ -18,7 +18,7 @@ from typing import Any
 from mcbench.errors import UserError
 from mcbench.evaluator.evaluator import Evaluator
 from mcbench.evaluator.reward import CodeReward, json_value
-from mcbench.evaluator.submission import short
+from mcbench.evaluator.submission import require
 
 _mine = threading.local()
 
@@ -42,31 +42,33 @@ def verl_score(
         UserError: tests of another form; it names the row (``index`` of ``extra_info``) and field.
     """
     try:
-        readings = _apps(ground_truth)
+        form, name, readings = _apps(ground_truth)
     except UserError as error:
         row = (extra_info or {}).get("index", "?")
         raise UserError(f"{data_source}, row {row}: {error}") from None
-    return float(any(_one(solution_str, row) for row in readings))
+    return max(_reward(solution_str, tests, form, name) for tests in readings)
 
 
 async def verifiers_reward(task: Any, trace: Any) -> float:
     """A ``@reward`` of verifiers (0.4): ``task`` has the fields ``tests`` and ``form`` that
     `CodeReward` reads, and ``fn_name`` for a method; the last reply of ``trace`` is judged.
     """
-    row = {name: getattr(task, name, "") for name in ("tests", "form", "fn_name")}
-    return await asyncio.to_thread(_one, trace.last_reply, row)
+    row = (getattr(task, name, "") for name in ("tests", "form", "fn_name"))
+    return await asyncio.to_thread(_reward, trace.last_reply, *row)
 
 
 async def rubric_reward(completion: Any, info: Mapping[str, Any]) -> float:
     """A function of a ``Rubric`` of verifiers (before 0.4); the fields of `verifiers_reward` are
     those of ``info``.
     """
-    row = {name: info.get(name, "") for name in ("tests", "form", "fn_name")}
-    return await asyncio.to_thread(_one, completion, row)
+    row = (info.get(name, "") for name in ("tests", "form", "fn_name"))
+    return await asyncio.to_thread(_reward, completion, *row)
 
 
-def _apps(ground_truth: str | Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Columns of `CodeReward` from tests in the form of APPS; two where these can be read so."""
+def _apps(ground_truth: str | Mapping[str, Any]) -> tuple[str, str, list[list[dict[str, Any]]]]:
+    """Form, function's name and tests of `CodeReward` from tests in the form of APPS; two lists of
+    tests where these can be read so.
+    """
     try:
         given = json_value(ground_truth) if isinstance(ground_truth, str) else ground_truth
         inputs, outputs = _lists(given["inputs"]), _lists(given["outputs"])
@@ -85,7 +87,7 @@ def _apps(ground_truth: str | Mapping[str, Any]) -> list[dict[str, Any]]:
             {"stdin": _text(one, f"inputs[{n}]"), "expected": _text(expected, f"outputs[{n}]")}
             for n, (one, expected) in enumerate(pairs)
         ]
-        return [{"tests": tests, "form": "stdin", "fn_name": ""}]
+        return "stdin", "", [tests]
     calls: list[dict[str, Any]] = [
         {"args": _arguments(one, f"inputs[{n}]"), "expected": _value(expected, one)}
         for n, (one, expected) in enumerate(pairs)
@@ -93,7 +95,7 @@ def _apps(ground_truth: str | Mapping[str, Any]) -> list[dict[str, Any]]:
     readings = [calls]
     if all(isinstance(test["expected"], list) and len(test["expected"]) == 1 for test in calls):
         readings.append([test | {"expected": test["expected"][0]} for test in calls])
-    return [{"tests": each, "form": "call", "fn_name": name} for each in readings]
+    return "call", name, readings
 
 
 def _lists(value: Any) -> Any:
@@ -105,13 +107,13 @@ def _lists(value: Any) -> Any:
 def _text(value: Any, field: str) -> str:
     """A program's input or output: text, or lines, which may have their ends."""
     lines = value if isinstance(value, list) else [value]
-    if not all(isinstance(line, str) for line in lines):
-        raise UserError(f"{field} must be text or a list of lines, got {short(value)}")
+    fits = all(isinstance(line, str) for line in lines)
+    require(fits, f"{field} must be text or a list of lines", value)
     ended = len(lines) > 1 and all(line.endswith("\n") for line in lines)
     return ("" if ended else "\n").join(lines)
 
 
-def _arguments(value: Any, field: str) -> list[Any]:
+def _arguments(value: Any, field: str) -> Any:
     """A method's arguments: a list, or text with the JSON of one on each line."""
     try:
         arguments = [json_value(line) for line in value.split("\n") if line.strip()]
@@ -119,11 +121,8 @@ def _arguments(value: Any, field: str) -> list[Any]:
         arguments = value
     except ValueError:
         arguments = None
-    if not isinstance(arguments, list):
-        raise UserError(
-            f"{field} must be a list of the method's arguments, or text with the JSON of one on "
-            f"each line, got {short(value)}"
-        )
+    needed = "a list of the method's arguments, or text with the JSON of one on each line"
+    require(isinstance(arguments, list), f"{field} must be {needed}", value)
     return arguments
 
 
@@ -135,8 +134,8 @@ def _value(expected: Any, given: Any) -> Any:
     return expected
 
 
-def _one(response: Any, row: Mapping[str, Any]) -> float:
+def _reward(response: Any, tests: Any, form: str, fn_name: str) -> float:
     if getattr(_mine, "process", None) != os.getpid():  # a fork has none that it could use
         _mine.reward, _mine.process = CodeReward(Evaluator(workers=1), overlap=False), os.getpid()
-    columns: dict[str, Any] = {name: [row[name]] for name in ("tests", "form", "fn_name")}
-    return float(_mine.reward([""], [response], **columns)[0] or 0.0)
+    (reward,) = _mine.reward([""], [response], tests=[tests], form=[form], fn_name=[fn_name])
+    return float(reward or 0.0)

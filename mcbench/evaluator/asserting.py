@@ -98,8 +98,13 @@ class _Further(dict[str, Any]):
 
 
 class _TypeOf(type):
-    def __call__(cls, *args: Any, **named: Any) -> Any:
-        return _type_of(*args, **named) if cls is _Type else super().__call__(*args, **named)
+    def __call__(cls, value: Any, *rest: Any, **named: Any) -> Any:
+        """No builtin class of an object of the submission: it could lie."""
+        if cls is not _Type:
+            return super().__call__(value, *rest, **named)
+        kind = _ask_type(value, *rest, **named)
+        lies = issubclass(type(value), remote.Remote) and not issubclass(type(kind), remote.Remote)
+        return type(value) if lies else kind
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, type) if cls is _Type else super().__instancecheck__(value)
@@ -107,13 +112,6 @@ class _TypeOf(type):
 
 class _Type(type, metaclass=_TypeOf):
     """`type` in a test: the submission is asked for the class of an object of its own."""
-
-
-def _type_of(value: Any, *rest: Any, **named: Any) -> Any:
-    """No builtin class of an object of the submission: it could lie."""
-    kind = _ask_type(value, *rest, **named)
-    lies = issubclass(type(value), remote.Remote) and not issubclass(type(kind), remote.Remote)
-    return type(value) if lies else kind
 
 
 _ask_type = remote.asked("type", type)

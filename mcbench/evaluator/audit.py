@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mcbench.evaluator.evaluator import Evaluator
@@ -73,24 +74,18 @@ class AuditedCodeReward(CodeReward):
         self, places: Sequence[int], completions: Sequence[Any], columns: Mapping[str, Any]
     ) -> dict[int, str]:
         """Verdicts by place."""
-        rows = {
-            name: [values[place] for place in places]
-            for name, values in columns.items()
-            if isinstance(values, list) and len(values) == len(completions)
-        }
-        hidden = rows.get("hidden_tests") or ["[]"] * len(places)
-        rows["tests"] = [
-            json.dumps(json.loads(own) + json.loads(more))
-            for own, more in zip(rows.get("tests", []), hidden, strict=True)
+        hidden = columns.get("hidden_tests") or ["[]"] * len(completions)
+        tests = list(columns["tests"])
+        for place in places:
+            tests[place] = json.dumps(json.loads(tests[place]) + json.loads(hidden[place]))
+        found = self._programs(completions, {**columns, "tests": tests})
+        harder = [
+            replace(
+                found[place],
+                time_limit_s=STRICTER * found[place].time_limit_s,
+                memory_limit_mb=STRICTER * found[place].memory_limit_mb,
+            )
+            for place in places
         ]
-        for name, usual in (
-            ("time_limit_s", self.time_limit_s),
-            ("memory_limit_mb", self.memory_limit_mb),
-        ):
-            given = rows.get(name) or [None] * len(places)
-            rows[name] = [STRICTER * (value or usual) for value in given]
-        found = self._programs([completions[place] for place in places], rows)
-        results = self.second.evaluate(list(found.values()), early_exit=self.early_exit)
-        return {
-            places[i]: ",".join(result.verdicts) for i, result in zip(found, results, strict=True)
-        }
+        results = self.second.evaluate(harder, early_exit=self.early_exit)
+        return {place: ",".join(r.verdicts) for place, r in zip(places, results, strict=True)}

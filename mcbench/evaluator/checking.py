@@ -6,6 +6,7 @@ gets the printed output as data, in another process than the one that printed it
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import os
@@ -29,18 +30,19 @@ def run_checker(checker: Checker, expected: Any, actual: Any, test: Any) -> Comp
     stand-in, on which any checker may fail: then only one that lacks a name or a module is.
     """
     more = (test,) if _takes_test(checker) else ()
-    try:
-        accepted = _says(checker(expected, actual, *more))
-    except (Exception, SystemExit) as error:  # user code; the reason is reported
-        kinds: Any = (NameError, ImportError) if _may_be_stand_in(expected) else object
-        fault = False
-        if isinstance(error, kinds):
-            try:
-                _says(checker(expected, expected, *more))
-            except (Exception, SystemExit) as again:
-                fault = isinstance(again, kinds)
-        return Comparison(None, f"the checker raised {type(error).__name__}: {error}", fault)
-    return Comparison("checker") if accepted else Comparison(None, "the checker refused")
+
+    def ask(answer: Any) -> bool | BaseException:
+        try:
+            return _says(checker(expected, answer, *more))
+        except (Exception, SystemExit) as error:  # user code; the reason is reported
+            return error
+
+    found = ask(actual)
+    if isinstance(found, bool):
+        return Comparison("checker") if found else Comparison(None, "the checker refused")
+    kinds = (NameError, ImportError) if _may_be_stand_in(expected) else (BaseException,)
+    fault = isinstance(found, kinds) and isinstance(ask(expected), kinds)
+    return Comparison(None, f"the checker raised {type(found).__name__}: {found}", fault)
 
 
 def _says(found: Any) -> bool:
@@ -77,52 +79,26 @@ def _takes_test(checker: Checker) -> bool:
 
 _CPU_S = 20.0
 _MEMORY_MB = 1024
-_WORD = 64  # bytes at the end of the output that hold the decision
+_MOST_SAID = 4096  # bytes at the end of the output that hold the decision
 
-# What runs in the sandbox: the files that the checker is told of, its arguments and standard input,
-# and then what it decided as the last line of the output. An exception of its own ends it as one of
-# a program.
-_HARNESS = """\0
-import io, json, os, sys
-_line, _, _output = sys.stdin.buffer.read().partition(b"\\n")
-_given = json.loads(_line)
-for _name in ("input", "answer"):
-    with open(_name, "w", encoding="utf-8", errors="surrogateescape", newline="") as _file:
-        _file.write(_given[_name])
-with open("output", "wb") as _file:
-    _file.write(_output)
-_score = _given["protocol"] == "score"
-_real = sys.stdout
-if _score:
-    sys.argv = ["checker.py", "input", "answer", "output", *_given["args"]]
-    sys.stdin = io.TextIOWrapper(io.BytesIO(b""))
-    sys.stdout = io.TextIOWrapper(io.BytesIO(), "utf-8", "surrogateescape", write_through=True)
-else:
+# Run before a checker, as a problem's preamble is: the files that it is told of, its arguments and
+# standard input.
+_PREPARE = """\
+def _prepare():
+    import io, json, os, sys
+    line, _, output = sys.stdin.buffer.read().partition(b"\\n")
+    given = json.loads(line)
+    for name in ("input", "answer"):
+        with open(name, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            file.write(given[name])
+    with open("output", "wb") as file:
+        file.write(output)
     os.mkdir("feedback")
-    sys.argv = ["checker.py", "input", "answer", "feedback" + os.sep, *_given["args"]]
-    sys.stdin = io.TextIOWrapper(io.BytesIO(_output), "utf-8", "surrogateescape")
-_status = None
-try:
-    exec(compile(_given["code"], "checker.py", "exec", dont_inherit=True),
-         {"__name__": "__main__", "__builtins__": __builtins__, "__file__": "checker.py"})
-except SystemExit as _end:
-    if not _score:
-        raise
-    _status = _end.code
-if not _score:
-    sys.exit("it ended with status 0")
-_said = sys.stdout.buffer.getvalue().decode("utf-8", "replace").split() or ["nothing"]
-_word = _said[-1].lower()
-try:
-    _right = float(_word) >= 1
-except ValueError:
-    _right = _word in ("true", "yes", "ok", "accepted", "correct")
-    if not _right and _word not in ("false", "no", "wrong", "rejected", "incorrect"):
-        sys.exit(f"it said {_word[:40]}, which is no score")
-if _status not in (None, 0):
-    sys.exit(f"it ended with status {_status}")
-_real.write("\\n" + ("right" if _right else "wrong") + "\\n")
-_real.flush()
+    sys.argv = ["checker.py", "input", "answer", *given["args"]]
+    read = output if given["reads"] else b""
+    sys.stdin = io.TextIOWrapper(io.BytesIO(read), "utf-8", "surrogateescape")
+_prepare()
+del _prepare
 """
 
 
@@ -151,28 +127,36 @@ def _decision(job: Job, test: StdioTest, printed: bytes, run: Callable[[Job], An
     """That of a checker, "right" or "wrong"; or how it failed."""
     checker = test.checker
     assert isinstance(checker, CheckerProgram)
-    given = {
-        "code": checker.code,
-        "protocol": checker.protocol,
-        "args": list(checker.args),
-        "input": test.stdin,
-        "answer": test.expected,
-    }
+    by_status = checker.protocol == "icpc"
+    told = "feedback" + os.sep if by_status else "output"
+    given: dict[str, Any] = {"args": [told, *checker.args], "reads": by_status}
+    given |= {"input": test.stdin, "answer": test.expected}
     request = job.request | {"cpu_s": _CPU_S, "memory_bytes": _MEMORY_MB << 20}
+    program = f"{_PREPARE}\0{checker.code}".encode("utf-8", "surrogatepass")
     data = json.dumps(given).encode() + b"\n" + printed
-    with closing(Job(request, _HARNESS.encode(), data, job.flavour)) as checking:
+    with closing(Job(request, program, data, job.flavour)) as checking:
         outcome = run(checking)
-        by_status = checker.protocol == "icpc" and not outcome["stopped"]
+        if outcome["stopped"]:
+            return checking.last_line() or f"it used too much {outcome['stopped']}"
         if by_status and outcome["status"] in _BY_STATUS:
             return _BY_STATUS[outcome["status"]]
-        size = size_of(checking.stdout)
-        said = os.pread(checking.stdout, _WORD, max(0, size - _WORD)).decode("utf-8", "replace")
-        decided = said.split()[-1:]
-        if outcome["status"] == 0 and not outcome["stopped"] and decided in (["right"], ["wrong"]):
-            return decided[0]
-        used_up = outcome["stopped"] and f"it used too much {outcome['stopped']}"
-        ended = f"it ended with status {outcome['status']} and no decision"
-        return checking.last_line() or used_up or ended
+        if by_status or outcome["status"] != 0:
+            ended = f"it ended with status {outcome['status']} and no decision"
+            return checking.last_line() or ended
+        start = max(0, size_of(checking.stdout) - _MOST_SAID)
+        said = os.pread(checking.stdout, _MOST_SAID, start).decode("utf-8", "replace").split()
+        return _decided(said[-1].lower() if said else "nothing")
+
+
+def _decided(word: str) -> str:
+    """What the last word means that a checker has said: a score, or right or wrong."""
+    with contextlib.suppress(ValueError):
+        return "right" if float(word) >= 1 else "wrong"
+    if word in ("true", "yes", "ok", "accepted", "correct"):
+        return "right"
+    if word in ("false", "no", "wrong", "rejected", "incorrect"):
+        return "wrong"
+    return f"it said {word[:40]}, which is no score"
 
 
 _BY_STATUS = {42: "right", 43: "wrong"}  # of the protocol icpc

@@ -28,9 +28,7 @@ from mcbench.evaluator import encoding, leetcode, portable
 
 STDIN, STDOUT, STDERR, RESULT = 0, 1, 2, 3
 
-# The functions below signal's, which turn numbers into enumerations at a cost.
-_set_handler, _default_int_handler = vars(signal)["_signal"].signal, signal.default_int_handler
-_SIGINT = int(signal.SIGINT)
+_set_handler = vars(signal)["_signal"].signal  # without signal's enumerations, which cost time
 
 # Only programs with one of these words have objects that do something when they are let go of.
 _FINALISING = re.compile(b"__del__|yield|open|IO|Buffered")
@@ -215,7 +213,7 @@ def _resolve(bound: dict[str, Any], fn_name: str, given: Any) -> Callable[..., A
 
 def _run(body: Callable[[], None], code: bytes) -> int:
     """What the interpreter does around a program: errors, threads, exit hooks, finalisation."""
-    _set_handler(_SIGINT, _default_int_handler)
+    _set_handler(int(signal.SIGINT), signal.default_int_handler)
     status = 0
     try:
         body()
@@ -224,16 +222,13 @@ def _run(body: Callable[[], None], code: bytes) -> int:
     except BaseException as error:  # the interpreter's own last resort
         status = 1
         _report(error)
-    for finish in (_wait_for_threads, atexit._run_exitfuncs):
-        try:
-            finish()
-        except BaseException as error:
-            _print_error(error)
-    flushed = _flush(getattr(sys, "stdout", None))
+    _goes_well(_wait_for_threads)
+    _goes_well(atexit._run_exitfuncs)
+    flushed = _goes_well(_flush, getattr(sys, "stdout", None))
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__
     if _FINALISING.search(code):
         _finalise()
-    flushed = _flush(sys.__stdout__) and flushed
+    flushed = _goes_well(_flush, sys.__stdout__) and flushed
     return status or (0 if flushed else 120)
 
 
@@ -263,11 +258,15 @@ def _finalise() -> None:
     gc.collect()
 
 
-def _flush(stream: Any) -> bool:
-    """Flush an open stream; whether that went well."""
+def _flush(stream: Any) -> None:
+    if stream is not None and not getattr(stream, "closed", False):
+        stream.flush()
+
+
+def _goes_well(step: Callable[..., Any], *args: Any) -> bool:
+    """Do a step of the end, whose exception is printed."""
     try:
-        if stream is not None and not getattr(stream, "closed", False):
-            stream.flush()
+        step(*args)
     except BaseException as error:
         _print_error(error)
         return False
@@ -275,14 +274,10 @@ def _flush(stream: Any) -> bool:
 
 
 def _report(error: BaseException) -> None:
-    hook = sys.excepthook
-    if hook is sys.__excepthook__:
+    if sys.excepthook is sys.__excepthook__:
         _print_error(error)
-        return
-    try:
-        hook(type(error), error, error.__traceback__)
-    except BaseException as second:
-        _print_error(second)
+    else:
+        _goes_well(sys.excepthook, type(error), error, error.__traceback__)
 
 
 def _exit_status(code: object) -> int:

@@ -40,12 +40,12 @@ from collections import Counter, deque
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from typing import Any
 
 from mcbench.evaluator import encoding
-from mcbench.evaluator.pairing import Features, same_multiset
+from mcbench.evaluator.pairing import same_multiset
 from mcbench.evaluator.wording import short, told_apart
 
 DEFAULT_RTOL = 1e-6
@@ -231,10 +231,7 @@ def _same_lines(expected: str, actual: str) -> bool:
 
 
 def _lines(text: str) -> list[str]:
-    lines = [line.rstrip(_SPACE) for line in text.split("\n")]
-    while lines and not lines[-1]:
-        lines.pop()
-    return lines
+    return [line.rstrip(_SPACE) for line in text.rstrip(_SPACE).split("\n")]
 
 
 def _numbers_match(wanted: str, got: str, rules: Rules) -> bool:
@@ -267,9 +264,10 @@ def _same_whole(wanted: str, got: str) -> bool:
     return same and Decimal(got) == Decimal(wanted)  # but for the sign
 
 
-def _rounds(answer: int, expected: float) -> bool:
-    """Whether an integer is one of those that a float cannot tell apart."""
-    return _EXACT < abs(answer) <= sys.float_info.max and float(answer) == expected
+def _rounds(answer: float, expected: float) -> bool:
+    """Whether an answer is an integer, and one of those that a float cannot tell apart."""
+    known = isinstance(answer, int) and _EXACT < abs(answer) <= sys.float_info.max
+    return known and float(answer) == expected
 
 
 def _words_match(wanted: str, got: str, rules: Rules) -> bool:
@@ -307,12 +305,11 @@ def _unordered_text(expected: str, actual: str, rules: Rules) -> bool:
     def match(a: list[str], b: list[str]) -> bool:
         return len(a) == len(b) and _compare_tokens(a, b, rules)[0] is not None
 
-    def features(line: list[str]) -> Features:
-        numbers = map(_as_number, line)
-        parsed = [t.lower() if n is None else n for t, n in zip(line, numbers, strict=True)]
-        return _features(parsed, rules)
+    def shape(line: list[str], numbers: list[float]) -> Any:
+        parsed = [token.lower() if (n := _as_number(token)) is None else n for token in line]
+        return _shape(parsed, numbers, rules)
 
-    return same_multiset(wanted, got, match, features, rules.close)
+    return same_multiset(wanted, got, match, shape, rules.close)
 
 
 # Values ------------------------------------------------------------------------------------------
@@ -377,10 +374,10 @@ def _scalars_equal(expected: Any, actual: Any, rules: Rules) -> bool:
         actual = _plain_number(actual)
     if isinstance(expected, (int, float)) and isinstance(actual, (int, float)):
         whole = isinstance(expected, int) or (isinstance(actual, int) and expected.is_integer())
-        if expected == actual or (whole and not rules.stated_tolerance):
-            if isinstance(expected, float) and isinstance(actual, int):
-                return expected == actual or _rounds(actual, expected)
-            return bool(expected == actual)
+        if expected == actual:
+            return True
+        if whole and not rules.stated_tolerance:
+            return isinstance(expected, float) and _rounds(actual, expected)
         return rules.close(expected, actual)
     if isinstance(expected, complex) and isinstance(actual, complex):
         parts = (expected.real, actual.real), (expected.imag, actual.imag)
@@ -412,17 +409,13 @@ def _by_key(expected: dict[Any, Any], actual: dict[Any, Any]) -> list[tuple[Any,
     """Pairs of values of the same key; None if the keys differ."""
     if len(expected) != len(actual):
         return None
-    ours, theirs = ({(_key_type(k), k): v for k, v in d.items()} for d in (expected, actual))
+    # Apart what == takes for one: True and 1.
+    ours, theirs = ({(isinstance(k, bool), k): v for k, v in d.items()} for d in (expected, actual))
     if ours.keys() != theirs.keys() and all(isinstance(key, str) for key in expected):
-        theirs = {("", _json_key(key)): value for key, value in actual.items()}
+        theirs = {(False, _json_key(key)): value for key, value in actual.items()}
     if ours.keys() != theirs.keys():
         return None
     return [(value, theirs[key]) for key, value in ours.items()]
-
-
-def _key_type(key: Any) -> str:
-    """Apart what == takes for one: True and 1."""
-    return "bool" if isinstance(key, bool) else ""
 
 
 def _json_key(key: Any) -> Any:
@@ -440,15 +433,8 @@ def _unordered_values(expected: Any, actual: Any, rules: Rules) -> bool:
     def match(e: Any, a: Any) -> bool:
         return _compare_structure(e, a, rules) is not None
 
-    def features(value: Any) -> Features:
-        return _features(value, rules)
-
-    return same_multiset(list(expected), list(actual), match, features, rules.close)
-
-
-def _features(value: Any, rules: Rules) -> Features:
-    numbers: list[float] = []
-    return _shape(value, numbers, rules), tuple(numbers)
+    shape = partial(_shape, rules=rules)
+    return same_multiset(list(expected), list(actual), match, shape, rules.close)
 
 
 def _shape(value: Any, numbers: list[float], rules: Rules) -> Any:

@@ -122,22 +122,14 @@ class Evaluator:
         if os.getpid() != self._owner:  # the copied lock may be held by a thread left behind
             raise UserError("this evaluator belongs to another process")
         submissions = checked_submissions(submissions)
-        copies = _first_equal(submissions)
+        forms = [_form(each) for each in submissions]
+        unique = dict(zip(forms, submissions, strict=True))
         with self._lock:
             if self._closed:
                 raise UserError("this evaluator is closed")
-            unique = sorted(set(copies))
-            results = self._sandboxes.evaluate(
-                [submissions[index] for index in unique], early_exit, cancelled
-            )
+            results = self._sandboxes.evaluate(list(unique.values()), early_exit, cancelled)
         judged = dict(zip(unique, results, strict=True))
-        return [judged[index] for index in copies]
-
-
-def _first_equal(submissions: Sequence[Submission]) -> list[int]:
-    """For each submission the index of the first that must get the same result."""
-    first: dict[Any, int] = {}
-    return [first.setdefault(_form(given), index) for index, given in enumerate(submissions)]
+        return [judged[form] for form in forms]
 
 
 def _form(given: Submission) -> Any:

@@ -27,7 +27,7 @@ _OF_INTEREST = re.compile(r"```|~~~|[<[◁]/|<\|(?:end_of_|channel)")
 _FENCE = re.compile(r"((?:[ \t>]|(?:[-*+]|[0-9]{1,9}[.)])[ \t])*+)(`{3,}+|~{3,}+)(.*)")
 _AFTER_WORDS = re.compile(r"([^`]*)(`{3,}+)([\w+#.-]*)\s*")
 _BEFORE_FENCES = " \t:>*"  # on their line; before one tagged as Python anything
-_LAST_TAG = re.compile(r"<[^<>\s]{1,40}>$")  # </answer>, <|im_end|>
+_LAST_TAGS = re.compile(r"(?:<[^<>\s]{1,40}>\s*+){1,4}$")  # </answer>, <|im_end|>
 _TAG = re.compile(r"[\s{.=]*([\w+#.-]*)")
 _PYTHON = re.compile(r"(?:lang(?:uage)?-)?(?:python|py|pypy|cpython|ipython)[0-9.]*|.*\.py")
 _MARKDOWN = ("markdown", "md")
@@ -121,7 +121,8 @@ class _Scan:
                     line = line[ends.end() :]
                     self._end_thought(number, line)
                     break
-        line = _without_tags(line)
+        if tags := _LAST_TAGS.search(line):
+            line = line[: tags.start()]
         fence = _FENCE.match(line)
         if self.fence:
             self._inside(number, line, fence)
@@ -233,17 +234,6 @@ def _parsed(code: str) -> ast.Module | None:
         return None
 
 
-def _without_tags(line: str) -> str:
-    """The line less a few tags at its end."""
-    for _ in range(4):
-        bare = line.rstrip()
-        tag = _LAST_TAG.search(bare, max(0, len(bare) - 42))
-        if tag is None:
-            break
-        line = bare[: tag.start()]
-    return line
-
-
 def _tag_in(info: str) -> str:
     tag = _TAG.match(info)
     return tag[1].lower() if tag else ""
@@ -256,18 +246,15 @@ def _begins_like_code(lines: Iterable[str]) -> bool:
     return _LIKE_CODE.match(first[:500]) is not None
 
 
-def _is_code(code: str, lines: list[str]) -> bool:
-    return bool((_DOES.search(code) or _begins_like_code(lines)) and _parsed(code))
-
-
 def _kind_of(tag: str, lines: list[str]) -> int:
     if next(filter(str.strip, lines), "").startswith(_PROMPTS):
         return _NO_CODE
     if _PYTHON.fullmatch(tag):
         return _CODE if any(map(_STATEMENT.match, lines)) else _UNCLEAR
     if not tag:
-        code = "\n".join(lines)
-        if _begins_like_code(lines) if len(code) > _MOST_SHOWN else _is_code(code, lines):
+        code, begins = "\n".join(lines), _begins_like_code(lines)
+        short = len(code) <= _MOST_SHOWN
+        if (begins or (short and _DOES.search(code))) and (_parsed(code) or not short):
             return _CODE
     return _NO_CODE if tag in _SHOWN else _UNCLEAR
 

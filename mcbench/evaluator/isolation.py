@@ -8,12 +8,11 @@ recorded in `Layers`, which the zygote reports to the evaluator.
 # ruff: noqa: PTH123
 
 import contextlib
-import functools
 import os
 import resource
 import signal
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from mcbench.evaluator import landlock, libc, portable, seccomp, usage, world
@@ -77,15 +76,8 @@ class Layers:
         self.own_pages = 0, 0, 0  # of the zygote, see `usage.pages`
         self._last_pid = -1  # sets the number that the next process follows on
         self.ruleset = -1  # of Landlock, for each child to put on
-        try:
+        with self.attempt(MEMORY_FILES):  # what serves instead is in `portable`
             os.close(os.memfd_create("attempt"))
-        except (OSError, AttributeError) as error:  # what serves instead is in `portable`
-            self.missing[MEMORY_FILES] = str(error)
-
-    @property
-    def together(self) -> bool:
-        """Whether one call reaches all processes of a test."""
-        return self.world or SECCOMP in self.granted
 
     def open_totals(self) -> None:
         """What counts a sandbox as a whole; before it has its own view of the file system."""
@@ -137,11 +129,8 @@ def enter_namespaces(layers: Layers) -> None:
 def _enter_user_namespace() -> None:
     uid, gid = os.geteuid(), os.getegid()
     libc.call("unshare", CLONE_NEWUSER)
-    for name, text in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{uid} {uid} 1"),
-        ("gid_map", f"{gid} {gid} 1"),
-    ):
+    texts = {"setgroups": "deny", "uid_map": f"{uid} {uid} 1", "gid_map": f"{gid} {gid} 1"}
+    for name, text in texts.items():
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
 
@@ -149,7 +138,7 @@ def _enter_user_namespace() -> None:
 def _try_world() -> None:
     """All of it: there is no way back from half of it, and a part protects from nothing."""
     libc.call("unshare", CLONE_NEWNS | CLONE_NEWPID)
-    portable.in_fork(functools.partial(world.enter, 0))
+    portable.in_fork(world.enter, 0)
 
 
 def enter_file_system(layers: Layers) -> None:
@@ -161,16 +150,14 @@ def enter_file_system(layers: Layers) -> None:
     if layers.world:
         # All processes of the mount namespace enter it. What that leaves in the memory of a process
         # would be copied for every test.
-        portable.in_fork(functools.partial(world.enter, uid))
+        portable.in_fork(world.enter, uid)
         layers.scratch.path, layers.scratch.is_mount = world.folder_for_tests(), True
     if root:
         with contextlib.suppress(OSError):
             os.setgroups([])
         with layers.attempt(USER):
-            portable.in_fork(functools.partial(_read_as_user, uid))
+            portable.in_fork(_read_as_user, uid)
             layers.test_uid = layers.scratch.uid = uid
-    if layers.test_uid is not None or layers.user_namespace:
-        layers.max_processes = MAX_PROCESSES
 
 
 def put_on_filters(layers: Layers) -> None:
@@ -253,22 +240,16 @@ def confine_zygote(layers: Layers) -> None:
     portable.limit(resource.RLIMIT_NOFILE, MAX_FILES)
     if layers.test_uid is not None:
         os.setgid(layers.test_uid)  # for root this sets all three
-    elif not layers.user_namespace and os.geteuid() != 0:
+    if layers.test_uid is not None or layers.user_namespace:
+        layers.max_processes = MAX_PROCESSES
+    elif os.geteuid() != 0:
         with layers.attempt("limit on processes"):
             others = portable.processes_of_user()
             layers.max_processes = others + portable.SHARED_USER_PROCESSES
-    if layers.test_uid is not None and layers.max_processes is not None:
-        portable.limit(resource.RLIMIT_NPROC, layers.max_processes)  # root itself is exempt
     libc.library.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     # A change of credentials undoes both.
     protect_self()
     die_with_parent()
-
-
-def hide_files(layers: Layers) -> None:
-    """In the child: put on the file filter, for which its descriptor must still be open."""
-    if layers.ruleset >= 0:
-        landlock.restrict_files(layers.ruleset)
 
 
 def confine_child(layers: Layers, request: dict[str, Any], secret: bool) -> None:
@@ -280,7 +261,7 @@ def confine_child(layers: Layers, request: dict[str, Any], secret: bool) -> None
     portable.limit(resource.RLIMIT_CPU, int(request["cpu_s"]) + 2)
     portable.limit(resource.RLIMIT_FSIZE, request["output_bytes"] + 1)  # to see that it is exceeded
     portable.limit(resource.RLIMIT_AS, request["memory_bytes"] + ADDRESS_SLACK)
-    if layers.max_processes is not None and layers.test_uid is None:
+    if layers.max_processes is not None:
         portable.limit(resource.RLIMIT_NPROC, layers.max_processes)
     if layers.test_uid is not None:
         os.setuid(layers.test_uid)  # for root this sets all three, for good
@@ -294,18 +275,30 @@ def confine_child(layers: Layers, request: dict[str, Any], secret: bool) -> None
         die_with_parent()
 
 
-def kill_everything(layers: Layers, children: list[int], ended: dict[int, Any]) -> None:
-    """Kill the test's processes and whatever they started; `reap_orphans` waits for the latter.
+def end_everything(layers: Layers, children: list[int], ended: portable.Ended) -> None:
+    """Kill the test's processes and whatever they started, and wait for them.
 
     The numbers of children whose end was taken note of may be those of others by now.
     """
     if layers.world:
         # The zygote is init of its namespace and runs one test at a time: all others belong to
         # it, and the kernel lets no fork slip through this one call.
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)
+        _kill(os.kill, {-1})
     else:
-        portable.kill_groups(children, ended)
+        _kill(os.killpg, children)
+        _kill(os.kill, set(children) - ended.keys())
+    for child in children:
+        portable.reap(child, ended)
+    reached = layers.world or SECCOMP in layers.granted  # all of them, by what was done
+    with contextlib.suppress(ChildProcessError):  # those that became the zygote's
+        while os.waitpid(-1, 0 if reached else os.WNOHANG)[0]:
+            pass
+
+
+def _kill(kill: Callable[[int, int], None], numbers: Iterable[int]) -> None:
+    for number in numbers:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(number, signal.SIGKILL)
 
 
 def kill_descendants() -> None:
@@ -320,10 +313,8 @@ def kill_descendants() -> None:
             with contextlib.suppress(ProcessLookupError):
                 groups.add(os.getpgid(pid))
         # A group as a whole, whose leader may have ended: what is killed one by one can fork on.
-        for kill, numbers in ((os.killpg, groups - {own}), (os.kill, below)):
-            for number in numbers:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    kill(number, signal.SIGKILL)
+        _kill(os.killpg, groups - {own})
+        _kill(os.kill, below)
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
@@ -331,10 +322,3 @@ def kill_descendants() -> None:
 
 
 _KILL_ATTEMPTS, _KILL_SECONDS = 100, 0.05  # for what forks meanwhile, or takes time to end
-
-
-def reap_orphans(layers: Layers) -> None:
-    """Wait for the killed processes that were re-parented to the zygote."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, 0 if layers.together else os.WNOHANG)[0]:
-            pass

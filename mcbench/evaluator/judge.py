@@ -22,14 +22,7 @@ from typing import Any
 from mcbench.errors import UserError
 from mcbench.evaluator import compare, encoding, leetcode
 from mcbench.evaluator.checking import check, run_checker
-from mcbench.evaluator.compare import (
-    MAX_LONGER,
-    MIN_LONG,
-    RULE_NAMES,
-    Comparison,
-    Rules,
-    has_real_numbers,
-)
+from mcbench.evaluator.compare import Comparison, Rules
 from mcbench.evaluator.link import ENDED_EARLY, UNASKED
 from mcbench.evaluator.pool import COMPARING, Job, size_of
 from mcbench.evaluator.portable import read_all, wall_limit
@@ -87,19 +80,21 @@ def job_for(submission: Submission, number: int, output_bytes: int, flavour: str
 Run = Callable[[Job], dict[str, Any]]
 
 
-def judge(submission: Submission, number: int, job: Job, run: Run, rule_set: RuleSet) -> TestResult:
+def judge(
+    submission: Submission, number: int, job: Job, run: Run, peer: RuleSet | None
+) -> TestResult:
     """The verdict on a test, whose ``job`` is run: limits first, then how it ended, then what it
-    answered.
+    answered. ``peer`` are the rules of another evaluator, if its comparison is asked for.
     """
     outcome = run(job)
-    found = _found(submission, number, job, outcome, run, rule_set)
+    found = _found(submission, number, job, outcome, run, peer)
     used = {"time_s": outcome["cpu_s"], "wall_s": outcome["wall_s"]}
     return replace(found, **used, memory_mb=outcome["memory_mb"])
 
 
 def _found(
     submission: Submission, number: int, job: Job, outcome: dict[str, Any], run: Run,
-    rule_set: RuleSet,
+    peer: RuleSet | None,
 ) -> TestResult:  # fmt: skip
     """The verdict without what the test has used."""
     test = submission.tests[number]
@@ -107,7 +102,7 @@ def _found(
         return TestResult("OLE", message="wrote more than the output limit")
     broken = _broken_limit(submission, outcome) or _bad_ending(outcome, job, submission.code)
     if not (broken or isinstance(test, AssertTest)):
-        return _answered(submission, test, job, run, rule_set)
+        return _answered(submission, test, job, run, peer)
     result = broken or _asserted(job, submission.code, run)
     if result.verdict == "RE" and submission.preamble:
         return _of_preamble(submission.preamble, job, run) or result
@@ -116,16 +111,15 @@ def _found(
 
 def _broken_limit(submission: Submission, outcome: dict[str, Any]) -> TestResult | None:
     stopped = outcome["stopped"]
-    if stopped == "memory" or outcome["memory_mb"] > submission.memory_limit_mb:
-        return TestResult("MLE", message=f"used more than {submission.memory_limit_mb:g} MiB")
+    seconds, mb = submission.time_limit_s, submission.memory_limit_mb
+    if stopped == "memory" or outcome["memory_mb"] > mb:
+        return TestResult("MLE", message=f"used more than {mb:g} MiB")
     if stopped == "crowded":
         return TestResult("MLE", message="too many processes, sockets, files or memory mappings")
-    if stopped == "time" or outcome["cpu_s"] > submission.time_limit_s:
-        limit = f"{submission.time_limit_s:g} s of CPU time"
-        return TestResult("TLE", message=f"used more than {limit}")
+    if stopped == "time" or outcome["cpu_s"] > seconds:
+        return TestResult("TLE", message=f"used more than {seconds:g} s of CPU time")
     if stopped == "wall":
-        limit = f"{wall_limit(submission.time_limit_s):g} s"
-        return TestResult("TLE", message=f"did not end within {limit}")
+        return TestResult("TLE", message=f"did not end within {wall_limit(seconds):g} s")
     return None
 
 
@@ -182,7 +176,7 @@ _FOR_FUNCTIONS = 2 << 20  # bytes that a checker is asked about, beside a multip
 
 
 def _answered(
-    submission: Submission, test: StdioTest | CallTest, job: Job, run: Run, rule_set: RuleSet
+    submission: Submission, test: StdioTest | CallTest, job: Job, run: Run, peer: RuleSet | None
 ) -> TestResult:
     """The verdict on what a program that ended well wrote."""
     is_text = isinstance(test, StdioTest)
@@ -190,19 +184,19 @@ def _answered(
     size = size_of(written)
     if not is_text and not size:
         return TestResult("RE", message="ended before the function returned")
-    by_function = rule_set.name != "microcoder" or test.checker is not None
+    by_function = peer is not None or test.checker is not None
     if size > _most_bytes(test, by_function):
         return TestResult("WA", message=f"{size} bytes, far more than an answer has")
     if not by_function:
         found = _by_rules(submission, test, job, written, run)
-    elif rule_set.name == "microcoder" and isinstance(test.checker, CheckerProgram):
+    elif not peer and isinstance(test.checker, CheckerProgram):
         return check(job, test, run)
     else:
         found = Comparison("decoded")
         if not (is_text or _is_plain(written, size)):
             found = _compared_apart(test, written, None, job, run)
         if found.accepted:
-            found = _by_function(test, read_all(written), rule_set)
+            found = _by_function(test, read_all(written), peer)
     return result_of(test, written, found)
 
 
@@ -238,11 +232,12 @@ def _most_bytes(test: StdioTest | CallTest, by_function: bool) -> float:
     if isinstance(test, StdioTest):
         expected = len(test.expected.encode("utf-8", "surrogatepass"))
         if by_function or test.keep_output:
-            return MAX_LONGER * (expected + len(test.stdin)) + _FOR_FUNCTIONS
-        return MAX_LONGER * expected + MIN_LONG
+            return compare.MAX_LONGER * (expected + len(test.stdin)) + _FOR_FUNCTIONS
+        return compare.MAX_LONGER * expected + compare.MIN_LONG
     if not by_function:
         return math.inf
-    return MAX_LONGER * len(_encoded([test.expected, list(test.args)]) or b"") + _FOR_FUNCTIONS
+    known = _encoded([test.expected, list(test.args)]) or b""
+    return compare.MAX_LONGER * len(known) + _FOR_FUNCTIONS
 
 
 def _encoded(value: Any) -> bytes | None:
@@ -262,7 +257,8 @@ def _as_written(test: StdioTest | CallTest) -> bytes | None:
 
 def rules_of(test: StdioTest | CallTest) -> Rules:
     """The options of a test that a comparison knows."""
-    return Rules(**{name: getattr(test, name) for name in RULE_NAMES if hasattr(test, name)})
+    stated = (name for name in compare.RULE_NAMES if hasattr(test, name))
+    return Rules(**{name: getattr(test, name) for name in stated})
 
 
 def _is_real(submission: Submission, test: StdioTest | CallTest) -> bool:
@@ -270,7 +266,8 @@ def _is_real(submission: Submission, test: StdioTest | CallTest) -> bool:
     if not isinstance(test, StdioTest) or test.keep_output:
         return False
     others = (other.expected for other in submission.tests if isinstance(other, StdioTest))
-    return not has_real_numbers(test.expected) and any(map(has_real_numbers, others))
+    shows = compare.has_real_numbers
+    return not shows(test.expected) and any(map(shows, others))
 
 
 def result_of(
@@ -285,15 +282,15 @@ def result_of(
     return TestResult(verdict, strategy=strategy, message=reason, output=output)
 
 
-def _by_function(test: StdioTest | CallTest, data: bytes, rule_set: RuleSet) -> Comparison:
+def _by_function(test: StdioTest | CallTest, data: bytes, peer: RuleSet | None) -> Comparison:
     """By the checker, or by another evaluator's rules: in this process."""
     is_text = isinstance(test, StdioTest)
     try:
         value: Any = compare.as_text(data) if is_text else encoding.loads(data)
     except ValueError:  # more digits than this process reads
         return compare.DAMAGED
-    if rule_set.name != "microcoder":
-        return rule_set.compare(test.expected, value, is_text)
+    if peer:
+        return peer.compare(test.expected, value, is_text)
     assert callable(test.checker)
     return run_checker(test.checker, test.expected, value, test)
 
@@ -333,9 +330,9 @@ def _compared_apart(
 def _asserted(job: Job, code: str, run: Run) -> TestResult:
     """The verdict that the test's own process left; the submission's cannot reach that file."""
     written = job.result
-    if not 0 < size_of(written) <= MIN_LONG:
+    if not 0 < size_of(written) <= compare.MIN_LONG:
         return TestResult("RE", message="the test was ended before it came to a verdict")
-    verdict, message = json.loads(os.pread(written, MIN_LONG, 0))
+    verdict, message = json.loads(os.pread(written, compare.MIN_LONG, 0))
     if verdict == UNASKED:
         verdict = "IE" if _fails_alone(job, run) else "RE"
     if message == ENDED_EARLY and (error := job.last_line()):

@@ -66,12 +66,13 @@ def file_ruleset(readable: list[str], hidden: list[str], writable: "list[tuple[s
 
 
 def restrict_files(ruleset: int) -> None:
-    """Put the rule on this process, once for all.
+    """Put the rule, if there is one, on this process once for all.
 
     Raises:
         OSError: the kernel refuses.
     """
-    checked("landlock", library.syscall(_RESTRICT_SELF, ruleset, 0))
+    if ruleset >= 0:
+        checked("landlock", library.syscall(_RESTRICT_SELF, ruleset, 0))
 
 
 def _allow_reading(ruleset: int, path: str, hidden: list[str]) -> None:

@@ -22,24 +22,22 @@ _STAR_IMPORTS = [
     "builtins",
 ]
 _MODULES = [*_STAR_IMPORTS, "decimal", "fractions", "array"]
-_NAMES = {"enum": "Enum, IntEnum", "decimal": "Decimal", "fractions": "Fraction"}
-STREAMS = ("stdin", "stdout", "stderr")  # of sys; to be bound when the test's are open
+_NAMES = (
+    *("from enum import Enum, IntEnum", "from decimal import Decimal"),
+    "from fractions import Fraction",
+)
 
 
 def namespace() -> dict[str, Any]:
     """The names a call-based submission may use without importing them."""
     names: dict[str, Any] = {}
-    for module in _STAR_IMPORTS:
-        exec(f"from {module} import *", names)
-    for module in _MODULES:
-        names[module] = __import__(module)
-    for module, some in _NAMES.items():
-        exec(f"from {module} import {some}", names)
+    header = [f"from {module} import *" for module in _STAR_IMPORTS]
+    exec("\n".join([*header, f"import {', '.join(_MODULES)}", *_NAMES]), names)
     names["datetime"] = _ModuleAndClass(datetime, datetime.datetime)
     names["time"] = _ModuleAndClass(time, datetime.time)
     for own in (ListNode, TreeNode, Node, dataclass, field):
         names[own.__name__] = own
-    for name in ("__builtins__", *STREAMS):
+    for name in ("__builtins__", "stdin", "stdout", "stderr"):  # bound when the test's are open
         names.pop(name, None)
     return names
 

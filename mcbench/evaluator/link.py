@@ -13,19 +13,16 @@ import collections
 import contextlib
 import copy
 import functools
-import itertools
 import os
 import socket
 import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mcbench.evaluator import encoding, remote, unit_tests
-from mcbench.evaluator.operators import OPERATIONS
-from mcbench.evaluator.values import pack_array
 
 MAX_MESSAGE = 64 << 20
 LINK, RESULT = 3, 4  # descriptors
@@ -52,11 +49,8 @@ def _awaited(awaitable: Any) -> Any:
     context = contextvars.copy_context()
 
     def take_part() -> Any:
-        _asking.add(threading.get_ident())
-        try:
+        with _taking_part():
             return context.run(asyncio.run, wait())
-        finally:
-            _asking.discard(threading.get_ident())
 
     with ThreadPoolExecutor(1) as other:
         return other.submit(take_part).result()
@@ -78,7 +72,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "type": lambda value: type(value),
     **{name: functools.partial(_of_dataclasses, name) for name in remote.OF_DATACLASSES},
     **{f.__name__: f for f in (bool, getattr, isinstance, issubclass, copy.deepcopy, remote.plain)},
-    **OPERATIONS,
+    **remote.OPERATIONS,
 }
 
 _CLOSED = (
@@ -126,7 +120,6 @@ class Link:
         self.reader = self.socket.makefile("rb")
         self.objects: dict[int, Any] = {}  # ours that the other end has handles on
         self.number_of: dict[int, int] = {}  # by id; none is reused, since we keep the objects
-        self.numbers = itertools.count()
         self.remotes: Any = weakref.WeakValueDictionary()
         self.kept: dict[int, Any] = {}  # stand-ins that cannot be referred to weakly
         self.mirrors: dict[Any, type] = {}
@@ -139,12 +132,12 @@ class Link:
         self.left: dict[types.FrameType, int] = {}  # where frames have ended since these
 
     def send(self, *message: Any) -> None:
-        """One message: its length in 8 bytes, then the encoded list."""
+        """One message: a line with the encoded list."""
         if self.broken:
             raise self.broken
         data = encoding.dumps(list(message), lambda *part: remote.pack(self, *part))
         try:
-            self.socket.sendall(len(data).to_bytes(8, "big") + data)
+            self.socket.sendall(data + b"\n")
         except OSError:
             raise self.break_off(ENDED_EARLY) from None
 
@@ -154,11 +147,14 @@ class Link:
         Raises:
             SubmissionEndedError: there is none, or it is no message.
         """
-        size = int.from_bytes(self._read(8), "big")
-        if size > MAX_MESSAGE:
+        data = b""
+        with contextlib.suppress(OSError):
+            data = self.reader.readline(MAX_MESSAGE)
+        if len(data) == MAX_MESSAGE:
             raise self.break_off("the answer is too large")
+        if not data.endswith(b"\n"):
+            raise self.break_off(ENDED_EARLY)
         try:
-            data = self._read(size)
             message = encoding.loads(data, lambda *part: remote.unpack(self, *part))
         except (ValueError, LookupError, TypeError) as error:
             raise self.break_off(f"{_DAMAGED} ({error})") from None
@@ -171,20 +167,10 @@ class Link:
         self.broken = SubmissionEndedError(reason)
         return self.broken
 
-    def _read(self, size: int) -> bytes:
-        data = b""
-        with contextlib.suppress(OSError):
-            data = self.reader.read(size)
-        if len(data) < size:
-            raise self.break_off(ENDED_EARLY)
-        return data
-
     def number(self, value: Any) -> int:
         """The same one whenever the same object is sent."""
-        number = self.number_of.get(id(value))
-        if number is None:
-            number = self.number_of[id(value)] = next(self.numbers)
-            self.objects[number] = value
+        number = self.number_of.setdefault(id(value), len(self.number_of))
+        self.objects[number] = value
         return number
 
     def ask(self, operation: str, *operands: Any) -> Any:
@@ -194,15 +180,11 @@ class Link:
         """
         if threading.get_ident() in _asking:
             return self._ask(operation, *operands)
-        with self.turn:
-            _asking.add(threading.get_ident())
-            try:
-                return self._ask(operation, *operands)
-            finally:
-                _asking.discard(threading.get_ident())
+        with self.turn, _taking_part():
+            return self._ask(operation, *operands)
 
     def _ask(self, operation: str, *operands: Any) -> Any:
-        self.questions += 1
+        self.questions += operation != "global"
         printed = {}
         if not self.trusting:
             unit_tests.insist_on_originals()
@@ -236,13 +218,11 @@ class Link:
         Raises:
             KeyError: it has none such.
         """
-        asked = self.questions
         try:
             value = self.ask("global", name)
         except KeyError:
             self.looked_up = True
             raise KeyError(name) from None
-        self.questions = asked
         # A class of Python's own is used here.
         self.looked_up |= not issubclass(type(value), remote.Remote)
         return value
@@ -327,8 +307,7 @@ class Link:
 
     def _form(self, value: Any) -> bytes:
         """To tell whether a value was changed."""
-        data: bytes = encoding.dumps(value, lambda item, pack: pack_array(item) or ["id", id(item)])
-        return data
+        return encoding.dumps(value, lambda item, _: encoding.pack_array(item) or ["id", id(item)])
 
     def _changeable(self, operands: Any) -> dict[Any, Any]:
         """The arguments that a call can change, by position or name."""
@@ -336,17 +315,15 @@ class Link:
             return {}
         args: list[Any] = [*enumerate(operands[1])]
         args += operands[2].items() if isinstance(operands[2], dict) else ()
-        return {p: v for p, v in args if self._can_change(v) and not self._is_known(v)}
+        some = ((p, v) for p, v in args if isinstance(v, _CHANGEABLE) or self._is_array(v))
+        return {p: v for p, v in some if not self._stays(v)}
 
-    def _can_change(self, value: Any) -> bool:
-        return isinstance(value, _CHANGEABLE) or self._is_array(value)
-
-    def _is_known(self, value: Any) -> bool:
-        """Whether it stays at one end."""
+    def _stays(self, value: Any) -> bool:
+        """Whether it is known at both ends, and does not travel."""
         return id(value) in self.number_of or issubclass(type(value), remote.Remote)
 
     def _is_array(self, value: Any) -> bool:
-        return type(value).__name__ == "ndarray" and pack_array(value) is not None
+        return type(value).__name__ == "ndarray" and encoding.pack_array(value) is not None
 
     def _restore(self, operands: tuple[Any, ...], changed: Any, printed: dict[str, int]) -> None:
         """Change the arguments of a call as the other end has changed its copies, and print what
@@ -365,6 +342,16 @@ class Link:
 
 
 _asking: set[int] = set()  # the threads that take part in the turn
+
+
+@contextlib.contextmanager
+def _taking_part() -> Iterator[None]:
+    _asking.add(threading.get_ident())
+    try:
+        yield
+    finally:
+        _asking.discard(threading.get_ident())
+
 
 # What C code takes for the end of an iteration, or for something that is not there.
 _ENDS = (StopIteration, StopAsyncIteration, LookupError, AttributeError)

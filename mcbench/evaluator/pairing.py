@@ -10,20 +10,16 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
-# A hashable shape, equal for items that match, and numbers, close to each other in items that do:
-# as many in all items of a shape.
-Features = tuple[Any, tuple[float, ...]]
+# A hashable shape, equal for items that match; it appends their numbers, which are close to each
+# other in items that do: as many in all items of a shape.
+Shape = Callable[[Any, list[float]], Any]
 Match = Callable[[Any, Any], bool]
 Near = Callable[[float, float], bool]
-_Group = list[tuple[tuple[float, ...], Any]]
+_Group = list[tuple[list[float], Any]]
 
 
 def same_multiset(
-    wanted: list[Any],
-    got: list[Any],
-    match: Match,
-    features: Callable[[Any], Features],
-    near: Near,
+    wanted: list[Any], got: list[Any], match: Match, shape: Shape, near: Near
 ) -> bool:
     """Whether every wanted item can be paired with its own matching one.
 
@@ -34,14 +30,13 @@ def same_multiset(
     if len(wanted) != len(got):
         return False
     groups: dict[Any, tuple[_Group, _Group]] = {}
-    for item in wanted:
-        shape, numbers = features(item)
-        groups.setdefault(shape, ([], []))[0].append((numbers, item))
-    for item in got:
-        shape, numbers = features(item)
-        if shape not in groups:
-            return False
-        groups[shape][1].append((numbers, item))
+    for side, items in enumerate((wanted, got)):
+        for item in items:
+            numbers: list[float] = []
+            key = shape(item, numbers)
+            if side and key not in groups:
+                return False
+            groups.setdefault(key, ([], []))[side].append((numbers, item))
     if any(len(ours) != len(theirs) for ours, theirs in groups.values()):
         return False
     return all(_group_matches(ours, theirs, match, near) for ours, theirs in groups.values())

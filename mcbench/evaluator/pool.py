@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -13,7 +12,6 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,30 +21,22 @@ from mcbench.evaluator.isolation import MAX_PROCESSES, in_words
 
 _log = logging.getLogger(__name__)
 _ZYGOTE = Path(__file__).with_name("zygote.py")
-# The main thread's stack cannot grow beyond what was set when its program was started, and deep
-# recursion is legal.
-_STACK_BYTES = 1 << 30
 _START_SECONDS = 30.0
-_START_ATTEMPTS, _START_PAUSE_S = 5, 1.0
+_START_PAUSE_S = 1.0
 _GRACE_SECONDS = 10.0  # beyond a test's longest time, before the zygote itself counts as dead
 _POLL_SECONDS = 0.25
 # What a zygote without a namespace leaves its supervisor kills, on a busy machine.
 _CLEARING_SECONDS = 60.0
 
+ATTEMPTS = 5  # to replace one
 _STDERR_KEPT = 4096
-_NOT_STARTED = "a sandbox process of the evaluator could not be started"
 COMPARING = "comparing"  # the flavour of workers that run no program
 
 _said: set[str] = set()
-_starting = threading.Lock()  # whose limit on the stack is this process's
 
 
 class CancelledError(Exception):
     """The call was given up while a job ran."""
-
-
-class OverdueError(OSError):
-    """A zygote does not answer; its argument is how the job ended as far as is seen from here."""
 
 
 @dataclass(eq=False)
@@ -63,19 +53,20 @@ class Job:
     flavour: str = "plain"  # of the worker that is to run it
     files: list[int] = field(default_factory=list)
     attempts: int = 0
+    test: tuple[int, int] = 0, 0  # the number of its submission, and its own in that
     outcome: dict[str, Any] = field(default_factory=dict)  # how it ended, once it has
 
     def open(self) -> None:
         """Fresh files, also for a repeated run: the first may have written to all of them."""
         self.close()
-        for name, content in (("code", self.code), ("input", self.data)):
+        given = {"code": self.code, "input": self.data}
+        for name in ("code", "input", "stdout", "stderr", "result"):
+            content = given.get(name, b"")
             if isinstance(content, int):
                 self.files.append(os.dup(content))
             else:
                 self.files.append(portable.memory_file(name))
                 portable.write_all(self.files[-1], content)
-        for name in ("stdout", "stderr", "result"):
-            self.files.append(portable.memory_file(name))
 
     # What was written is to be read before `close`, and nothing before its size was seen.
 
@@ -127,20 +118,40 @@ class Worker:
     layers: dict[str, Any] = field(default_factory=dict)
     running: bool = False  # a zygote was started and not stopped since
     _process: subprocess.Popen[bytes] = field(init=False)
-    _channel: portable.Channel = field(init=False)
+    channel: portable.Channel = field(init=False)  # which takes the request and files of a job
     _zygote_pid: int = 0  # where it is not in a pid namespace of its own
 
-    def start(self) -> None:
-        """Start the zygote, and wait for its greeting, which names the isolation layers it got.
+    def start(self, attempts: int = 1) -> None:
+        """Start the zygote, in place of one that there may be.
+
+        Raises:
+            RuntimeError: none came up in so many attempts.
+        """
+        for attempt in range(attempts):
+            self.stop()
+            if attempt:
+                time.sleep(_START_PAUSE_S)
+            try:
+                return self._start()
+            except (OSError, EOFError) as error:
+                why = error
+                self.channel.socket.close()
+        self.stop()
+        raise RuntimeError(f"a sandbox process of the evaluator could not be started: {why}")
+
+    def _start(self) -> None:
+        """Start it, and wait for its greeting, which names the isolation layers it got.
 
         The environment is emptied: it may hold secrets, and hashing must not depend on it.
 
         Raises:
-            RuntimeError: the zygote did not come up.
+            OSError: others have taken all processes that there can be, or it does not answer.
+            EOFError: it has ended.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         command = [sys.executable, "-I", "-S", "-B", str(_ZYGOTE), str(theirs.fileno())]
-        command += [self.flavour, *_package_folders()]
+        # Not what path files add, such as this project's own folder.
+        packages = (sysconfig.get_path(name) for name in ("purelib", "platlib"))
         environment = {
             "PATH": os.defpath,
             "LANG": "C.UTF-8",
@@ -148,45 +159,22 @@ class Worker:
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
         }
-        with theirs, _large_stack():
-            try:
-                self._process = subprocess.Popen(
-                    command,
-                    pass_fds=[theirs.fileno()],
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    start_new_session=True,
-                )
-            except OSError as error:  # others have taken all processes that there can be
-                ours.close()
-                raise RuntimeError(f"{_NOT_STARTED}: {error}") from None
-        self._channel = portable.Channel(ours)
+        self.channel = portable.Channel(ours)
+        with theirs:
+            self._process = subprocess.Popen(
+                [*command, self.flavour, *dict.fromkeys(packages)],
+                pass_fds=[theirs.fileno()],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
         self.running = True
         ours.settimeout(_START_SECONDS)
-        greeting = None
-        with contextlib.suppress(OSError):
-            greeting = self._channel.receive()
-        if not greeting:
-            self.stop()
-            raise RuntimeError(_NOT_STARTED)
-        self.layers = greeting[0]
+        self.layers, _ = self.channel.receive()
         self._zygote_pid = self.layers.pop("pid")
         _say(self.layers)
         ours.settimeout(_POLL_SECONDS)
-
-    def restart(self) -> None:
-        """Replace the zygote.
-
-        Raises:
-            RuntimeError: none came up in several attempts.
-        """
-        self.stop()
-        for _ in range(_START_ATTEMPTS - 1):
-            with contextlib.suppress(RuntimeError):
-                return self.start()
-            time.sleep(_START_PAUSE_S)
-        return self.start()
 
     @property
     def pid(self) -> int:
@@ -196,40 +184,30 @@ class Worker:
     def see_to(self) -> None:
         """Start a zygote where there is none yet, where it was killed or could not be started."""
         if not self.running or self._process.poll() is not None:
-            self.restart()
-
-    def begin(self, job: Job) -> None:
-        """Have a job run whose files are open.
-
-        Raises:
-            OSError: the zygote is gone; it is to be replaced.
-        """
-        self._channel.send(job.request, job.files)
+            self.start(ATTEMPTS)
 
     def end(self, job: Job, cancelled: threading.Event) -> dict[str, Any]:
         """How a job ended: the first of those begun that have not. Its files hold then what it has
-        written.
+        written. Where the zygote is gone or overdue, the worker is not running then.
 
         Raises:
-            OSError: the zygote is gone, or overdue (OverdueError); it is to be replaced.
             CancelledError: so was the call; the zygote still runs the job.
         """
         longest = portable.MOST_WALL * portable.wall_limit(job.request["cpu_s"])
         deadline = time.monotonic() + longest + _GRACE_SECONDS
         while True:
             try:
-                received = self._channel.receive()
+                return self.channel.receive()[0]
             except TimeoutError:
                 if cancelled.is_set():
                     raise CancelledError from None
-                if time.monotonic() > deadline:
-                    raise OverdueError(self._overdue(job.request)) from None
-            except ValueError as error:
-                raise OSError(f"not a message: {error}") from None
-            else:
-                if received is None:
-                    raise OSError("the sandbox process is gone")
-                return received[0]
+                if time.monotonic() <= deadline:
+                    continue
+                outcome = self._overdue(job.request)
+            except (OSError, EOFError, ValueError) as error:
+                outcome = {"failure": f"the sandbox process died: {error}"}
+            self.stop()
+            return outcome
 
     def _overdue(self, request: dict[str, Any]) -> dict[str, Any]:
         """How a job ended whose zygote does not answer. A test that takes all of its time,
@@ -254,7 +232,7 @@ class Worker:
         """Kill the zygote and everything below it. Idempotent."""
         if self.running:
             self.running = False
-            self._channel.socket.close()
+            self.channel.socket.close()
             # The supervisor ends by itself once the zygote has seen the closed socket, or was
             # killed; if it does not, its death takes the zygote and the pid namespace along.
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -273,22 +251,3 @@ def _say(layers: dict[str, Any]) -> None:
     if not layers["missing"].keys() <= _said:
         _said.update(layers["missing"])
         _log.warning("sandboxes: %s", in_words(layers["granted"], layers["missing"]))
-
-
-def _package_folders() -> list[str]:
-    """Where installed packages are; not what path files add, such as this project's own folder."""
-    return list(dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib")))
-
-
-@contextlib.contextmanager
-def _large_stack() -> Iterator[None]:
-    with _starting:
-        soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
-        wanted = _STACK_BYTES if hard == resource.RLIM_INFINITY else min(_STACK_BYTES, hard)
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_STACK, (wanted, hard))
-        try:
-            yield
-        finally:
-            with contextlib.suppress(ValueError, OSError):
-                resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))

@@ -8,9 +8,9 @@ import contextlib
 import json
 import os
 import resource
-import signal
 import socket
 import time
+from collections.abc import Sequence
 from typing import Any
 
 MAX_PACKET = 1 << 16
@@ -80,7 +80,7 @@ def processes_of_user() -> int:
     return done.stdout.split().count(str(os.getuid()).encode())
 
 
-def in_fork(action: Any) -> None:
+def in_fork(action: Any, *args: Any) -> None:
     """Do something that cannot be undone in a process of its own, to see whether it works.
 
     Raises:
@@ -90,7 +90,7 @@ def in_fork(action: Any) -> None:
     pid = os.fork()
     if pid == 0:
         try:
-            action()
+            action(*args)
             os._exit(0)
         except BaseException as error:
             os.write(writer, str(error).encode()[:500])
@@ -132,16 +132,6 @@ def reap(pid: int, ended: Ended, options: int = 0) -> bool:
     return pid in ended
 
 
-def kill_groups(pids: "list[int]", ended: Ended) -> None:
-    """Kill the process groups that tests lead, and the tests themselves."""
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)
-        if pid not in ended:  # else the number may be another's by now
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-
-
 # Messages ---------------------------------------------------------------------------------------
 
 
@@ -157,29 +147,28 @@ class Channel:
         self._data = b""  # of messages that have come in after the last one that was asked for
         self._received: list[int] = []
 
-    def send(self, message: "dict[str, Any]", files: "list[int] | None" = None) -> None:
+    def send(self, message: "dict[str, Any]", files: Sequence[int] = ()) -> None:
         """Send one message.
 
         Raises:
             OSError: the other end is gone, or has not room for it.
         """
         data = json.dumps(message).encode() + b"\n"
-        if not files:
-            self.socket.sendall(data)
-        elif socket.send_fds(self.socket, [data], files) < len(data):
+        if socket.send_fds(self.socket, [data], files) < len(data):
             raise OSError("the message is too long")
 
-    def receive(self) -> "tuple[dict[str, Any], list[int]] | None":
-        """The next message with its descriptors; None when the other end was closed.
+    def receive(self) -> "tuple[dict[str, Any], list[int]]":
+        """The next message with its descriptors.
 
         Raises:
             TimeoutError: none has arrived within the socket's time.
+            EOFError: the other end was closed.
             ValueError: what arrived is no message.
         """
         while b"\n" not in self._data:
             part, files, _, _ = socket.recv_fds(self.socket, MAX_PACKET, 2 * self._files)
             if not part:
-                return None
+                raise EOFError("the other end is gone")
             self._data += part
             self._received += files
         data, _, self._data = self._data.partition(b"\n")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -53,7 +53,6 @@ class RaySandboxes:
 
     def __init__(self, workers: int, output_limit_mb: int, rules: str, address: str) -> None:
         self._settings = (output_limit_mb, rules)
-        self._calls = 0
         self._actors: list[_Actor] = []
         with ExitStack() as stack:
             self._ray = stack.enter_context(ray_session(address, workers))
@@ -80,8 +79,7 @@ class RaySandboxes:
                 be started in place of lost ones.
             RuntimeError: an actor could not start its sandbox.
         """
-        self._calls += 1
-        call = _Call(submissions, early_exit, self._calls, len(self._actors), cancelled)
+        call = _Call(submissions, early_exit, len(self._actors), cancelled)
         places = range(len(self._actors))
         side_by_side([partial(self._work, place, call) for place in places], cancelled)
         if call.waiting and not cancelled.is_set():
@@ -100,13 +98,13 @@ class RaySandboxes:
         actor = self._actors[place].handle
         programs = [call.submissions[index] for index in chunk]
         try:
-            reference = actor.evaluate.remote(call.number, programs, call.early_exit)
+            reference = actor.evaluate.remote(programs, call.early_exit)
         except (TypeError, RecursionError) as error:
             raise UserError(f"a submission cannot be sent to another machine: {error}") from error
         try:
             while not self._ray.wait([reference], timeout=_POLL_SECONDS)[0]:
-                if call.cancelled.is_set():
-                    self._ray.get(actor.cancel.remote(call.number))
+                if call.cancelled.is_set():  # more than once: it may not have begun
+                    self._ray.get(actor.cancel.remote())
             results = self._ray.get(reference)
         except self._ray.exceptions.RayTaskError as error:
             raise RuntimeError(f"an evaluator actor failed: {error.cause}") from error
@@ -162,16 +160,15 @@ class _Call:
     """One call of `RaySandboxes.evaluate`: what waits and what came of it."""
 
     def __init__(
-        self, submissions: Sequence[Submission], early_exit: bool, number: int, actors: int,
+        self, submissions: Sequence[Submission], early_exit: bool, actors: int,
         cancelled: threading.Event,
     ) -> None:  # fmt: skip
         self.submissions = submissions
         self.early_exit = early_exit
-        self.number = number
         self.cancelled = cancelled
         self.results: list[Result | None] = [None] * len(submissions)
         self.waiting: deque[list[int]] = deque(_chunks(len(submissions), actors))
-        self._losses: dict[int, int] = {}
+        self._losses: Counter[int] = Counter()
 
     def next(self) -> list[int] | None:
         """The chunk that is to be judged next; None if another thread has got it."""
@@ -181,8 +178,8 @@ class _Call:
 
     def repeat(self, chunk: list[int]) -> None:
         """Judge a lost chunk again, piece by piece, to find what is to blame."""
+        self._losses.update(chunk)
         for index in chunk:
-            self._losses[index] = self._losses.get(index, 0) + 1
             if self._losses[index] <= _MAX_LOSSES:
                 self.waiting.append([index])
                 continue
@@ -203,24 +200,21 @@ class SandboxActor:
 
     def __init__(self, output_limit_mb: int, rules: str) -> None:
         self._sandboxes = LocalSandboxes(1, output_limit_mb, rules)
-        self._lock = threading.Lock()
-        self._cancelled: dict[int, threading.Event] = {}
+        self._cancelled = threading.Event()  # what is judged
 
     def isolation(self) -> dict[str, Any]:
         """Layers that the actor's machine grants and refuses."""
         return self._sandboxes.isolation
 
-    def evaluate(self, call: int, submissions: list[Submission], early_exit: bool) -> list[Result]:
-        """One chunk of a call."""
-        cancelled = self._cancelled.setdefault(call, threading.Event())
-        with self._lock:
-            return self._sandboxes.evaluate(submissions, early_exit, cancelled)
+    def evaluate(self, submissions: list[Submission], early_exit: bool) -> list[Result]:
+        """One chunk of a call; the next comes when it is judged."""
+        self._cancelled = threading.Event()
+        return self._sandboxes.evaluate(submissions, early_exit, self._cancelled)
 
-    def cancel(self, call: int) -> None:
-        """Stop what is judged of a call, and what comes later."""
-        self._cancelled.setdefault(call, threading.Event()).set()
+    def cancel(self) -> None:
+        """Stop what is judged, if anything is."""
+        self._cancelled.set()
 
     def close(self) -> None:
-        """End the sandbox; what it judges is waited for."""
-        with self._lock:
-            self._sandboxes.close()
+        """End the sandbox, which judges nothing."""
+        self._sandboxes.close()

@@ -4,19 +4,21 @@ Standard library only: the zygote loads this file. `encoding` sends values, `lin
 object without an encoding travels as a number by which its owner knows it, and is a `Remote` at the
 other end. Exceptions and their classes, values of classes that are derived from builtin ones, and
 coroutines get stand-ins of a kind that `except`, `==` and `await` take; what can be made anew is no
-stand-in (`values`).
+stand-in (`encoding`).
 """
 
 import builtins
 import collections
 import functools
+import math
+import operator
 import sys
+import traceback
 import types
 from collections.abc import Callable
 from typing import Any
 
-from mcbench.evaluator import operators
-from mcbench.evaluator.values import pack_value, unpack_value
+from mcbench.evaluator import encoding
 
 OF_DATACLASSES = ("asdict", "astuple", "fields", "is_dataclass")  # functions that ask an object
 MAX_TEXT = 1 << 16  # of an exception
@@ -28,6 +30,32 @@ _ADDRESSES = ("__array_interface__", "__array_struct__")
 
 class UnsupportedError(Exception):
     """The test needs something that is not there; the message names it."""
+
+
+# What a stand-in's methods ask of the object in the other process, and what does it there. A name
+# is that of the method (`__add__`), of the question and of the function that answers it.
+
+ARITHMETIC = (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"),
+    *("lshift", "rshift"),
+)
+SWAPPED = (*ARITHMETIC, "divmod")  # binary, also with the object on the right (`__radd__`)
+IN_PLACE = (*ARITHMETIC, "matmul")  # also as `__iadd__`
+COMPARING = ("lt", "le", "gt", "ge")
+OPERATORS = (*SWAPPED, *COMPARING, "matmul", "neg", "pos", "invert", "abs")
+# Other methods, and the type that the answer is made; None for any.
+QUESTIONS: dict[str, Callable[[Any], Any] | None] = {
+    **dict.fromkeys(("setattr", "delattr", "getitem", "setitem", "delitem", "iter", "next")),
+    **dict.fromkeys(("reversed", "aiter", "round", "floor", "ceil", "trunc")),
+    **{kind.__name__: kind for kind in (str, float, complex, bytes, int)},
+    **dict.fromkeys(("repr", "format"), str),
+    **dict.fromkeys(("index", "len", "hash"), int),
+}
+_FUNCTIONS = vars(math) | vars(builtins)
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    name: vars(operator).get(f"__{name}__") or _FUNCTIONS[name]
+    for name in (*OPERATORS, *QUESTIONS, *(f"i{name}" for name in IN_PLACE), "contains", "eq")
+}
 
 
 class Remote:
@@ -123,7 +151,7 @@ def _question(name: str, kind: Callable[[Any], Any] | None = None) -> Callable[.
     return ask
 
 
-for _name, _kind in operators.QUESTIONS.items():
+for _name, _kind in QUESTIONS.items():
     setattr(Remote, f"__{_name}__", _question(_name, _kind))
 
 
@@ -134,7 +162,7 @@ def _operator(name: str, swapped: bool = False) -> Callable[..., Any]:
             return object.__getattribute__(own, "_link").ask(name, *operands)
         if type(own) is not RemoteValue:
             return NotImplemented
-        apply = operators.OPERATIONS[name]
+        apply = OPERATIONS[name]
         return apply(*(_ask(own, "plain") if each is own else each for each in operands))
 
     return ask
@@ -148,11 +176,11 @@ def _in_place(name: str) -> Callable[..., Any]:
     return ask
 
 
-for _name in operators.OPERATORS:
+for _name in OPERATORS:
     setattr(Remote, f"__{_name}__", _operator(_name))
-for _name in operators.SWAPPED:
+for _name in SWAPPED:
     setattr(Remote, f"__r{_name}__", _operator(_name, swapped=True))
-for _name in operators.IN_PLACE:
+for _name in IN_PLACE:
     setattr(Remote, f"__i{_name}__", _in_place(f"i{_name}"))
 
 
@@ -196,17 +224,18 @@ def _remote_value(link: Any, remote: Any, base: Any) -> Any:
     return remote
 
 
-# Values of classes that are derived from a builtin type without state: how to get that type's.
-_IMMUTABLE: dict[Any, Callable[[Any], Any]] = {
-    int: int.__int__,
-    float: float.__float__,
-    complex: complex.__complex__,
-    str: str.__str__,
-    bytes: lambda value: bytes.__getitem__(value, slice(None)),
-    tuple: lambda value: tuple(tuple.__iter__(value)),
-    frozenset: lambda value: frozenset(frozenset.__iter__(value)),
-}
-_BINARY = (*operators.COMPARING, *operators.SWAPPED, "eq", "ne", "contains", "matmul")
+# Values of classes that are derived from one of these are sent with the value of that type.
+_IMMUTABLE: tuple[Any, ...] = (int, float, complex, str, bytes, tuple, frozenset)
+
+
+def _builtin_value(base: Any, value: Any) -> Any:
+    """By methods of the builtin type alone, whatever its class has in their place."""
+    if base is frozenset:
+        return frozenset(frozenset.__iter__(value))
+    return base(*base.__getnewargs__(value))
+
+
+_BINARY = (*COMPARING, *SWAPPED, "eq", "ne", "contains", "matmul")
 _BINARY_METHODS = {f"__{name}__" for name in _BINARY} | {f"__r{name}__" for name in _BINARY}
 _OVERRIDDEN = _BINARY_METHODS | {
     f"__{name}__"
@@ -225,7 +254,7 @@ def _pack_derived(link: Any, value: Any, pack: Callable[[Any], Any]) -> Any:
     base = next(base for base in _IMMUTABLE if isinstance(value, base))
     names = [*_OVERRIDDEN, *(name for name in dir(base) if name[0] != "_")]
     own = [name for name in names if _overrides(kind, base, name)] if link.trusting else []
-    return ["derived", link.number(value), pack(_IMMUTABLE[base](value)), kind.__name__, *own]
+    return ["derived", link.number(value), pack(_builtin_value(base, value)), kind.__name__, *own]
 
 
 def _overrides(kind: Any, base: Any, name: str) -> bool:
@@ -342,7 +371,7 @@ def pack(link: Any, value: Any, pack: Callable[[Any], Any]) -> Any:
     remote = value if issubclass(type(value), Remote) else _remote_of(value)
     if remote is not None:
         return ["own", object.__getattribute__(remote, "_number")]
-    made = pack_value(value, pack)
+    made = encoding.pack_value(value, pack)
     if made is not None:
         return made
     for kind, packed in _PACKED:
@@ -373,12 +402,9 @@ def _pack_exception(link: Any, value: Exception, pack: Callable[[Any], Any]) -> 
 
 def _line_of(error: Exception) -> int:
     """The line of the submission that raised it last; 0 where none did."""
-    line, trace = 0, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == "main.py":
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line
+    places = traceback.walk_tb(error.__traceback__)
+    lines = [number for frame, number in places if frame.f_code.co_filename == "main.py"]
+    return lines[-1] if lines else 0
 
 
 def _pack_container(link: Any, value: Any, pack: Callable[[Any], Any]) -> Any:
@@ -388,19 +414,17 @@ def _pack_container(link: Any, value: Any, pack: Callable[[Any], Any]) -> Any:
     return ["value", link.number(value), base]
 
 
-def _generator_tag(link: Any) -> str:
-    """The test gets a generator, the submission no more than something to iterate over."""
-    return "generator" if link.trusting else "handle"
-
-
 _PACKED: list[tuple[Any, Callable[..., Any]]] = [
     (type, _pack_class),
     (Exception, _pack_exception),
-    (tuple(_IMMUTABLE), _pack_derived),
+    (_IMMUTABLE, _pack_derived),
     (tuple(_CONTAINERS.values()), _pack_container),
     ((type(...), type(NotImplemented)), lambda link, value, pack: ["type", repr(value)]),
     (types.CoroutineType, lambda link, value, pack: ["coroutine", link.number(value)]),
-    (types.GeneratorType, lambda link, value, pack: [_generator_tag(link), link.number(value)]),
+    (  # of which the test gets a generator, the submission something to iterate over
+        types.GeneratorType,
+        lambda link, value, _: ["generator" if link.trusting else "handle", link.number(value)],
+    ),
 ]
 
 
@@ -410,7 +434,7 @@ def unpack(link: Any, tag: Any, parts: list[Any], unpack: Callable[[Any], Any]) 
         return link.objects[parts[0]]
     if tag == "type":
         return _BUILTIN_TYPES[parts[0]]
-    made = unpack_value(tag, parts, unpack)
+    made = encoding.unpack_value(tag, parts, unpack)
     if made is not None:
         return made
     number, *parts = parts

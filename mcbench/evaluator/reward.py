@@ -10,16 +10,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
 
-from mcbench.errors import UserError
+from mcbench.errors import UserError, unknown
 from mcbench.evaluator.evaluator import Evaluator
 from mcbench.evaluator.extract import extract_code
-from mcbench.evaluator.submission import Result, Submission, Test, make_test, short
+from mcbench.evaluator.submission import FORMS, Result, Submission, Test, make_test, require, short
 
 _log = logging.getLogger(__name__)
 _MOST_SAID = 100  # reasons; a faulty set may have as many as tests
 LogExtra = Callable[[str, list[str]], None]
 # Columns that a problem may have.
-_OWN = ("preamble", "time_limit_s", "memory_limit_mb", "checker", "checker_protocol")
+_OWN = ("fn_name", "preamble", "time_limit_s", "memory_limit_mb", "checker", "checker_protocol")
 NO_CODE = "no code"  # stands in for verdicts where the response holds no complete program
 
 
@@ -91,20 +91,17 @@ class CodeReward:
         """
         if self.overlap:
             found = self._programs(completions, columns)
-            self._started = found, self._judge(found)
-
-    def _judge(self, found: Mapping[int, Submission]) -> Future[list[Result]]:
-        submissions = list(found.values())
-        return self._background.submit(
-            self.evaluator.evaluate, submissions, early_exit=self.early_exit
-        )
+            self._started = found, self._judging(found)
 
     def _judging(self, found: Mapping[int, Submission]) -> Future[list[Result]]:
         """What `start_scoring` began, if that was for these programs."""
         started, self._started = self._started, None
         if started is not None and started[0] == found:
             return started[1]
-        return self._judge(found)
+        submissions = list(found.values())
+        return self._background.submit(
+            self.evaluator.evaluate, submissions, early_exit=self.early_exit
+        )
 
     def _programs(
         self, completions: Sequence[Any], columns: Mapping[str, Any]
@@ -113,32 +110,28 @@ class CodeReward:
         tests, form = columns.get("tests"), columns.get("form")
         if tests is None or form is None:
             raise UserError("the code reward needs the dataset columns tests and form")
-        names = columns.get("fn_name") or [None] * len(completions)
         parsed: dict[tuple[Any, ...], list[Test]] = {}
         found: dict[int, Submission] = {}
         for place, completion in enumerate(completions):
             own = {name: columns[name][place] for name in _OWN if columns.get(name)}
             checker = own.get("checker") or "", own.get("checker_protocol") or "score"
-            given, row = tests[place], (form[place], names[place], *checker)
+            given, row = tests[place], (form[place], own.get("fn_name"), *checker)
             key = given if isinstance(given, str) else id(given), *row
             try:
                 if key not in parsed:
                     parsed[key] = parse_tests(given, *row)
                 code = extract_code(text_of(completion))
                 if code is not None:
-                    found[place] = self._submission(code, parsed[key], own)
+                    found[place] = Submission(
+                        code,
+                        parsed[key],
+                        own.get("time_limit_s") or self.time_limit_s,
+                        own.get("memory_limit_mb") or self.memory_limit_mb,
+                        own.get("preamble") or "",
+                    )
             except UserError as error:
                 raise UserError(f"row {place} of the batch: {error}") from None
         return found
-
-    def _submission(self, code: str, tests: list[Test], own: Mapping[str, Any]) -> Submission:
-        return Submission(
-            code,
-            tests,
-            own.get("time_limit_s") or self.time_limit_s,
-            own.get("memory_limit_mb") or self.memory_limit_mb,
-            own.get("preamble") or "",
-        )
 
     def _rewards(
         self,
@@ -193,14 +186,14 @@ def parse_tests(
     Raises:
         UserError: not a list, no tests, a test that lacks a field or has an unknown one.
     """
-    if form not in ("stdin", "call", "assert"):
-        raise UserError(f"unknown form {form!r}; allowed: assert, call, stdin")
+    if form not in FORMS:
+        raise unknown("form", form, FORMS)
     try:
         rows = json_value(given) if isinstance(given, str) else given
     except ValueError:
         raise UserError(f"the column tests must hold JSON, got {short(given)}") from None
-    if rows is None or isinstance(rows, (str, int, float, Mapping)):
-        raise UserError(f"the column tests must hold a list of tests, as JSON, got {short(rows)}")
+    listed = rows is not None and not isinstance(rows, (str, int, float, Mapping))
+    require(listed, "the column tests must hold a list of tests, as JSON", rows)
     rows = list(rows)
     if not rows:
         raise UserError("a dataset row has no tests; at least one is needed to score a response")
@@ -245,8 +238,6 @@ def text_of(completion: Any) -> str:
             content = "".join(part["text"] for part in content if part.get("type") in _TEXTS)
     except (TypeError, KeyError, IndexError, AttributeError):
         raise UserError("a completion must be text or a list of messages with content") from None
-    if content is not None and not isinstance(content, str):
-        raise UserError(
-            f"a message's content must be text or parts with text, got {short(content)}"
-        )
+    fits = content is None or isinstance(content, str)
+    require(fits, "a message's content must be text or parts with text", content)
     return content or ""

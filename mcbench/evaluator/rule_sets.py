@@ -30,16 +30,30 @@ from mcbench.evaluator.submission import check_rules
 
 @dataclass(frozen=True)
 class RuleSet:
-    """How one evaluator compares, in this process: ``compare(expected, actual, text)``, where
-    ``text`` says whether both were printed, or are values.
+    """How another evaluator compares what was printed (``text``) and values, made safe: bounded in
+    size, and never raising.
     """
 
     name: str
-    compare: Callable[[Any, Any, bool], Comparison]
+    text: Callable[[str, str], bool]
+    values: Callable[[Any, Any], bool]
+
+    def compare(self, expected: Any, actual: Any, text: bool) -> Comparison:
+        """Whether ``actual`` answers ``expected``: two texts, or two values; in this process."""
+        if text and far_longer(expected, actual):
+            return Comparison(None, f"{len(actual)} characters, far more than expected")
+        wanted, rule = (expected, self.text) if text else (through_json(expected), self.values)
+        try:
+            accepted = rule(wanted, actual)
+        except (ArithmeticError, ValueError, TypeError, RecursionError, LookupError) as error:
+            return Comparison(None, f"{self.name}'s comparison raises {type(error).__name__}")
+        if accepted:
+            return Comparison(self.name)
+        return Comparison(None, f"refused by {self.name}'s rules")
 
 
-def rule_set(name: str) -> RuleSet:
-    """The rule set of this name.
+def rule_set(name: str) -> RuleSet | None:
+    """The rule set of this name; None for our own.
 
     Raises:
         UserError: there is none.
@@ -64,43 +78,14 @@ def outputs_match(expected: Any, actual: Any, *, rules: str = "microcoder", **op
     stated = Rules(**options)
     check_rules(stated, checker)
     text = isinstance(expected, str) and isinstance(actual, str)
-    chosen = rule_set(rules)
-    if chosen.name != "microcoder":
+    if chosen := rule_set(rules):
         return chosen.compare(expected, actual, text).accepted
     if checker is not None:
         return run_checker(checker, expected, actual, None).accepted
-    return _compare(expected, actual, text, stated).accepted
-
-
-def _compare(expected: Any, actual: Any, text: bool, rules: Rules | None = None) -> Comparison:
-    return (compare_text if text else compare_values)(expected, actual, rules or Rules())
+    return (compare_text if text else compare_values)(expected, actual, stated).accepted
 
 
 # What they share ---------------------------------------------------------------------------------
-
-
-def peer(
-    name: str,
-    text: Callable[[str, str], bool],
-    values: Callable[[Any, Any], bool],
-) -> RuleSet:
-    """A peer's two comparisons, made safe: bounded in size, and never raising."""
-
-    def judge(rule: Callable[[Any, Any], bool], expected: Any, actual: Any) -> Comparison:
-        try:
-            accepted = rule(expected, actual)
-        except (ArithmeticError, ValueError, TypeError, RecursionError, LookupError) as error:
-            return Comparison(None, f"{name}'s comparison raises {type(error).__name__}")
-        return Comparison(name) if accepted else Comparison(None, f"refused by {name}'s rules")
-
-    def compare(expected: Any, actual: Any, is_text: bool) -> Comparison:
-        if not is_text:
-            return judge(values, through_json(expected), actual)
-        if far_longer(expected, actual):
-            return Comparison(None, f"{len(actual)} characters, far more than expected")
-        return judge(text, expected, actual)
-
-    return RuleSet(name, compare)
 
 
 def through_json(value: Any) -> Any:
@@ -147,8 +132,8 @@ def _livecodebench_values(expected: Any, actual: Any) -> bool:
     return bool(actual == expected)
 
 
-RULE_SETS: dict[str, RuleSet] = {
-    "microcoder": RuleSet("microcoder", _compare),
-    "livecodebench": peer("livecodebench", _livecodebench_text, _livecodebench_values),
+RULE_SETS: dict[str, RuleSet | None] = {
+    "microcoder": None,
+    "livecodebench": RuleSet("livecodebench", _livecodebench_text, _livecodebench_values),
 }
-"""By name. ``benchmarks/peer_rules.py`` adds those that are only measured."""
+"""By name; None are our own. ``benchmarks/peer_rules.py`` adds those that are only measured."""

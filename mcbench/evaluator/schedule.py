@@ -14,7 +14,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +22,7 @@ from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.evaluator.judge import Run, job_for, judge
-from mcbench.evaluator.pool import CancelledError, Job, OverdueError, Worker
+from mcbench.evaluator.pool import ATTEMPTS, CancelledError, Job, Worker
 from mcbench.evaluator.rule_sets import RuleSet, rule_set
 from mcbench.evaluator.submission import AssertTest, Result, Submission, TestResult
 
@@ -86,43 +86,37 @@ def side_by_side(tasks: Sequence[Callable[[], None]], cancelled: threading.Event
     """
     with ThreadPoolExecutor(len(tasks)) as threads:
         try:
-            working = [threads.submit(task) for task in tasks]
-            wait(working, return_when=FIRST_EXCEPTION)
-            failed = [done for done in working if done.done() and done.exception()]
+            for done in as_completed([threads.submit(task) for task in tasks]):
+                done.result()
         except BaseException:
             cancelled.set()
             raise
-        if failed:
-            cancelled.set()
-    for done in working:
-        done.result()
 
 
+@dataclass
 class _Call:
     """One call of `LocalSandboxes.evaluate`."""
 
-    def __init__(
-        self, submissions: Sequence[Submission], early_exit: bool, output_bytes: int,
-        rules: RuleSet, cancelled: threading.Event,
-    ) -> None:  # fmt: skip
-        self.submissions = submissions
-        self.early_exit = early_exit
-        self.output_bytes = output_bytes
-        self.rules = rules
-        self.cancelled = cancelled
-        self.results: list[dict[int, TestResult]] = [{} for _ in submissions]
+    submissions: Sequence[Submission]
+    early_exit: bool
+    output_bytes: int
+    rules: RuleSet | None
+    cancelled: threading.Event
+
+    def __post_init__(self) -> None:
+        self.results: list[dict[int, TestResult]] = [{} for _ in self.submissions]
         # First tests of all, then second tests of all: one submission full of endless loops
         # delays the others little, and early exit saves most.
-        most = max((len(given.tests) for given in submissions), default=0)
+        most = max((len(given.tests) for given in self.submissions), default=0)
         self.waiting = deque(
             (index, number)
             for number in range(most)
-            for index, given in enumerate(submissions)
+            for index, given in enumerate(self.submissions)
             if number < len(given.tests)
         )
 
-    def next(self, least: int) -> _Test | None:
-        """The test that is to be run next, while more than ``least`` wait."""
+    def next(self, least: int) -> Job | None:
+        """That of the test which is to be run next, while more than ``least`` wait."""
         while len(self.waiting) > least and not self.cancelled.is_set():
             try:
                 index, number = self.waiting.popleft()
@@ -132,18 +126,20 @@ class _Call:
             if not (self.early_exit and any(test.verdict != "AC" for test in judged)):
                 given = self.submissions[index]
                 flavour = _flavour(given, number)
-                return _Test(index, number, job_for(given, number, self.output_bytes, flavour))
+                job = job_for(given, number, self.output_bytes, flavour)
+                job.test = index, number
+                return job
         return None
 
-    def judge(self, test: _Test, run: Run) -> None:
+    def judge(self, job: Job, run: Run) -> None:
         """Note the verdict on a test, when its job has run."""
-        with closing(test.job):
+        index, number = job.test
+        with closing(job):
             try:
-                given = self.submissions[test.index]
-                found = judge(given, test.number, test.job, run, self.rules)
+                found = judge(self.submissions[index], number, job, run, self.rules)
             except _FailedError as error:
                 found = TestResult("IE", message=str(error))
-        self.results[test.index][test.number] = found
+        self.results[index][number] = found
 
     def result(self, index: int) -> Result:
         """Of one submission, as far as its tests were judged."""
@@ -153,15 +149,6 @@ class _Call:
             if self.early_exit and tests[-1].verdict != "AC":
                 break
         return Result(tuple(tests))
-
-
-@dataclass
-class _Test:
-    """A test that is to be judged: the number of its submission, and its own in that."""
-
-    index: int
-    number: int
-    job: Job
 
 
 class _Slot:
@@ -183,19 +170,19 @@ class _Slot:
         try:
             while (following := call.next(least if last else 0)) or last:
                 if following:
-                    self._begin(following.job)
+                    self._begin(following)
                 if last:
                     call.judge(last, self._run)
                 last = following
         except CancelledError:
             pass
         finally:
-            for test in filter(None, (last, following)):
-                test.job.close()
+            for job in filter(None, (last, following)):
+                job.close()
             if self.given:  # the zygote is mid-test
                 worker = self.workers[self.given[0].flavour]
                 self.given.clear()
-                worker.restart()
+                worker.start(ATTEMPTS)
 
     def _run(self, job: Job) -> dict[str, Any]:
         """How a job ended, which is begun unless it was."""
@@ -221,7 +208,7 @@ class _Slot:
             worker.see_to()
         self.given.append(job)
         try:
-            worker.begin(job)
+            worker.channel.send(job.request, job.files)
         except OSError:
             worker.stop()  # which is seen when it is waited for
 
@@ -229,13 +216,10 @@ class _Slot:
         """Wait for the job that was begun first; it is repeated where that was our own failure."""
         first = self.given[0]
         worker, lost = self.workers[first.flavour], 1
-        try:
-            outcome = worker.end(first, self._cancelled)
-        except OSError as error:
-            worker.restart()
-            outcome, lost = {"failure": f"the sandbox process died: {error}"}, len(self.given)
-            if isinstance(error, OverdueError):
-                (outcome,) = error.args
+        outcome = worker.end(first, self._cancelled)
+        if not worker.running:
+            worker.see_to()
+            lost = len(self.given)
         again = [self.given.popleft() for _ in range(lost)]
         first.attempts += 1
         if "failure" not in outcome or first.attempts == _ATTEMPTS:

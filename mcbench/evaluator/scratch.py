@@ -62,9 +62,8 @@ class Scratch:
             stat = os.stat(".")
         except PermissionError:  # a test of our own user has locked it
             return None
-        attributes = os.listxattr(".") if hasattr(os, "listxattr") else []
         kept = (stat.st_mode, stat.st_uid, stat.st_nlink, stat.st_size)
-        return (*kept, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, *attributes)
+        return (*kept, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, *os.listxattr("."))
 
     def clean(self) -> bool:
         """Make it as new if a test changed it; whether it had to be.
@@ -86,21 +85,21 @@ class Scratch:
         return True
 
     def sweep(self) -> None:
-        """In the supervisor, from time to time: have removed what was put aside."""
-        if not self.path or self.is_mount:
+        """In the supervisor, from time to time: have removed what was put aside.
+
+        It only knows the path of a folder, not of a mount.
+        """
+        if not self.path or (self._remover and not os.waitpid(self._remover, os.WNOHANG)[0]):
             return
-        if self._remover:
-            if os.waitpid(self._remover, os.WNOHANG)[0] == 0:
-                return
-            self._remover = 0
+        self._remover = 0
         folder = os.path.dirname(self.path)
         with contextlib.suppress(OSError):
             if aside := [f"{folder}/{n}" for n in os.listdir(folder) if n.startswith("work-")]:
-                self._remover = _remove_trees(os.P_NOWAIT, aside)
+                self._remover = _remove_trees(aside)
 
     def remove(self) -> None:
-        """Leave nothing on disk: what takes long goes on after this process, which is to end."""
-        if not self.path or self.is_mount:
+        """In the supervisor: leave nothing on disk. What takes long goes on after this process."""
+        if not self.path:
             return
         os.chdir("/")
         folder = os.path.dirname(self.path)
@@ -108,15 +107,16 @@ class Scratch:
             os.rmdir(self.path)
             os.rmdir(folder)
         except OSError:
-            _remove_trees(os.P_NOWAIT, [folder])
+            _remove_trees([folder])
 
 
 # Whatever is in them: the system's own programs fail at no depth and no name.
 _REMOVE = 'rm -rf "$@" 2>/dev/null || { chmod -R u+rwx "$@"; rm -rf "$@"; }'
 
 
-def _remove_trees(mode: int, paths: "list[str]") -> int:
-    return os.spawnlp(mode, "sh", "sh", "-c", _REMOVE, "sh", *paths)
+def _remove_trees(paths: "list[str]") -> int:
+    """Have a process remove them, whose number is returned."""
+    return os.spawnlp(os.P_NOWAIT, "sh", "sh", "-c", _REMOVE, "sh", *paths)
 
 
 def _remove_shared(uid: int) -> None:

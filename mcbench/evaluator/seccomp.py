@@ -79,10 +79,23 @@ _OF_ONE_USER = (
     *(((251, 30), 0, 1), ((251, 30), 1, 0)),  # ioprio_set
 )
 
-_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _LOAD, _AND, _JUMP, _JUMP_EQUAL, _JUMP_ABOVE, _RETURN = 0x20, 0x54, 0x05, 0x15, 0x25, 0x06
 # Offsets in struct seccomp_data; an argument has eight bytes, the lower four first.
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
+
+
+def _step(code: int, value: int, when_true: int = 0, when_false: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, when_true, when_false, value)
+
+
+_ERRNO = 0x00050000
+_ALLOWED, _DONE = _step(_RETURN, 0x7FFF0000), _step(_RETURN, _ERRNO)
+_REFUSAL, _NOTHING = (_step(_RETURN, _ERRNO | code) for code in (errno.EPERM, errno.ENOSYS))
+
+
+def _answer(number: int, answer: bytes) -> "list[bytes]":
+    """What one system call gets."""
+    return [_step(_JUMP_EQUAL, number, 0, 1), answer]
 
 
 def restrict_system_calls(named_sockets: bool, own_user: bool) -> None:
@@ -105,26 +118,24 @@ def steps_for(machine: str, named_sockets: bool, own_user: bool) -> "list[bytes]
         rules.append((_SOCKETPAIR, 1, 0xF, _CONNECTED, True))
     if not own_user:
         rules += [(call, at, _ANY, (value,), True) for call, at, value in _OF_ONE_USER]
-    nothing = _step(_RETURN, _ERRNO | errno.ENOSYS)
     steps = [
         _step(_LOAD, _ARCHITECTURE),
         _step(_JUMP_EQUAL, architecture, 1, 0),
-        nothing,  # another calling convention, where the numbers mean other things
+        _NOTHING,  # another calling convention, where the numbers mean other things
         _step(_LOAD, _NUMBER),
-        _step(_JUMP_ABOVE, _LAST_KNOWN, 1, 0),
+        *(_step(_JUMP_ABOVE, _LAST_KNOWN, 0, 1), _NOTHING),
         # clone3 takes its flags through memory, which a filter cannot read: libc then uses clone.
-        _step(_JUMP_EQUAL, _CLONE3[column], 0, 1),
-        nothing,
+        *_answer(_CLONE3[column], _NOTHING),
     ]
     for refused in ", ".join(_REFUSED.values()).split(", "):
         number = refused.split()[1 + column]
         if number != "-":
-            steps += [_step(_JUMP_EQUAL, int(number), 0, 1), _step(_RETURN, _ERRNO | errno.EPERM)]
+            steps += _answer(int(number), _REFUSAL)
     for numbers in _SYNCS:
-        steps += [_step(_JUMP_EQUAL, numbers[column], 0, 1), _step(_RETURN, _ERRNO)]
+        steps += _answer(numbers[column], _DONE)
     for rule in rules:
         steps += _depending(*rule, column)
-    return [*steps, _step(_RETURN, _ALLOW)]
+    return [*steps, _ALLOWED]
 
 
 def keep_to_group() -> None:
@@ -142,20 +153,17 @@ def keep_to_group() -> None:
 def steps_for_group(machine: str, leader: int) -> "list[bytes]":
     """The filter program of `keep_to_group`."""
     _, column = _known(machine)
-    refuse = _step(_RETURN, _ERRNO | errno.EPERM)
-    steps = [_step(_LOAD, _NUMBER)]
+    steps = [_step(_LOAD, _NUMBER), *_answer(_SIGNAL_BY_HANDLE[column], _REFUSAL)]
     for numbers in _NEW_SESSION_OR_GROUP:
-        steps += [_step(_JUMP_EQUAL, numbers[column], 0, 1), _step(_RETURN, _ERRNO)]
-    steps += [_step(_JUMP_EQUAL, _SIGNAL_BY_HANDLE[column], 0, 1), refuse]
-    allow = _step(_RETURN, _ALLOW)
+        steps += _answer(numbers[column], _DONE)
     for left, numbers in zip(reversed(range(len(_SIGNALS))), _SIGNALS, strict=True):
         steps += [_step(_JUMP_EQUAL, numbers[column], left + 1, 0)]
     return [
-        *(*steps, allow),
+        *(*steps, _ALLOWED),
         *(_step(_LOAD, _FIRST_ARGUMENT), _step(_JUMP_EQUAL, 0, 4, 0)),
         _step(_JUMP_EQUAL, -leader & _ANY, 3, 0),
         *(_step(_JUMP_ABOVE, _NEGATIVE - 1, 1, 0), _step(_JUMP_ABOVE, leader - 1, 1, 0)),
-        *(refuse, allow),
+        *(_REFUSAL, _ALLOWED),
     ]
 
 
@@ -186,9 +194,5 @@ def _depending(
     steps += [_step(_JUMP_EQUAL, v, len(values) - n, 0) for n, v in enumerate(values)]
     if not allowed:  # over the refusal
         steps.append(_step(_JUMP, 1))
-    steps += [_step(_RETURN, _ERRNO | errno.EPERM), _step(_LOAD, _NUMBER)]
+    steps += [_REFUSAL, _step(_LOAD, _NUMBER)]
     return [_step(_JUMP_EQUAL, numbers[column], 0, len(steps)), *steps]
-
-
-def _step(code: int, value: int, when_true: int = 0, when_false: int = 0) -> bytes:
-    return struct.pack("=HBBI", code, when_true, when_false, value)

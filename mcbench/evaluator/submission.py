@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
+import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from typing import Any, Literal
@@ -16,6 +16,12 @@ Verdict = Literal["AC", "WA", "RE", "TLE", "MLE", "OLE", "IE"]
 
 # A function is trusted code: checker(expected, actual) or checker(expected, actual, test) -> bool.
 Checker = Callable[..., bool]
+
+
+def require(fits: object, needed: str, given: object) -> None:
+    """Refuse what does not fit, with a UserError that says what is needed and what was given."""
+    if not fits:
+        raise UserError(f"{needed}, got {short(given)}")
 
 
 @dataclass(frozen=True)
@@ -62,24 +68,23 @@ MAX_TIME_S = 86_400
 MAX_MEMORY_MB = 1 << 20
 
 
-def is_number(value: object) -> bool:
-    """Whether a value is a finite int or float, and no bool."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer that no float can hold
-        return False
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite int or float, and no bool; an integer that a float holds."""
+    known = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return known and abs(value) <= sys.float_info.max
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value.isidentifier()
 
 
 def check_rules(rules: Any, checker: Any) -> None:
     """Refuse tolerances that are negative or not finite, and a checker that cannot be called."""
     for name in ("rtol", "atol"):
         value = getattr(rules, name)
-        if value is not None and not (is_number(value) and value >= 0):
-            raise UserError(f"{name} must be a finite number >= 0, got {short(value)}")
-    if checker is not None and not callable(checker):
-        raise UserError(f"checker must be a function, got {short(checker)}")
+        fits = value is None or (is_number(value) and value >= 0)
+        require(fits, f"{name} must be a finite number >= 0", value)
+    require(checker is None or callable(checker), "checker must be a function", checker)
 
 
 @dataclass(frozen=True)
@@ -110,10 +115,8 @@ class StdioTest:
     keep_output: bool = False
 
     def __post_init__(self) -> None:
-        texts: tuple[Any, ...] = self.stdin, self.expected
-        for text in texts:
-            if not isinstance(text, str):
-                raise UserError(f"StdioTest takes stdin and expected as str, got {short(text)}")
+        for text in (self.stdin, self.expected):
+            require(isinstance(text, str), "StdioTest takes stdin and expected as str", text)
         try:
             self.stdin.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:
@@ -147,12 +150,12 @@ class CallTest:
     result_arg: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.fn_name, str) or not self.fn_name.isidentifier():
-            raise UserError(f"CallTest needs fn_name, a Python name, got {short(self.fn_name)}")
-        if not isinstance(self.args, (list, tuple)):
-            raise UserError("CallTest takes args as a list or tuple of positional arguments")
-        if self.result_arg is not None and self.result_arg not in range(len(self.args)):
-            raise UserError(f"result_arg must be between 0 and {len(self.args) - 1}")
+        require(_is_name(self.fn_name), "CallTest needs fn_name, a Python name", self.fn_name)
+        listed = isinstance(self.args, (list, tuple))
+        require(listed, "CallTest takes args as a list or tuple of positional arguments", self.args)
+        fits = self.result_arg is None or self.result_arg in range(len(self.args))
+        last = len(self.args) - 1
+        require(fits, f"result_arg must be between 0 and {last}", self.result_arg)
         check_rules(self, self.checker)
 
 
@@ -181,14 +184,11 @@ class AssertTest:
     setup: str = ""
 
     def __post_init__(self) -> None:
-        if self.entry_point is not None and not (
-            isinstance(self.entry_point, str) and self.entry_point.isidentifier()
-        ):
-            raise UserError(f"entry_point must be a Python name, got {short(self.entry_point)}")
+        fits = self.entry_point is None or _is_name(self.entry_point)
+        require(fits, "entry_point must be a Python name", self.entry_point)
         for name in ("code", "setup"):
             text = getattr(self, name)
-            if not isinstance(text, str):
-                raise UserError(f"AssertTest takes {name} as str, got {type(text).__name__}")
+            require(isinstance(text, str), f"AssertTest takes {name} as str", text)
             check_python(f"{name} of an assert-style test", text)
         if not self.code.strip():
             raise UserError("an assert-style test needs code: without it nothing is judged")
@@ -208,27 +208,25 @@ def make_test(
     Raises:
         UserError: a field that is missing, unknown or does not fit.
     """
-    if not isinstance(row, Mapping):
-        raise UserError(f"a test of form {form!r} must be an object, got {short(row)}")
+    require(isinstance(row, Mapping), f"a test of form {form!r} must be an object", row)
     given = dict(row)
     if form == "call":
         given["fn_name"] = fn_name
     elif checker and form == "stdin":
         arguments = tuple(given.pop("checker_args", ()))
         given["checker"] = CheckerProgram(checker, protocol, arguments)
-    kind = _KINDS[form]
+    kind = FORMS[form]
     known = [each.name for each in fields(kind)]
-    if unfit := [name for name in given if name not in known]:
+    unfit = f"a test of form {form!r} does not fit: it"
+    if strange := [name for name in given if name not in known]:
         allowed = ", ".join(name for name in known if name not in ("fn_name", "checker"))
-        raise UserError(
-            f"a test of form {form!r} does not fit: it has {unfit[0]!r}; allowed: {allowed}"
-        )
+        raise UserError(f"{unfit} has {strange[0]!r}; allowed: {allowed}")
     if lacks := [e.name for e in fields(kind) if e.default is MISSING and e.name not in given]:
-        raise UserError(f"a test of form {form!r} does not fit: it lacks {lacks[0]!r}")
+        raise UserError(f"{unfit} lacks {lacks[0]!r}")
     return kind(**given)
 
 
-_KINDS: dict[str, Any] = {"stdin": StdioTest, "call": CallTest, "assert": AssertTest}
+FORMS: dict[str, Any] = {"stdin": StdioTest, "call": CallTest, "assert": AssertTest}
 
 
 @dataclass(frozen=True)
@@ -252,23 +250,18 @@ class Submission:
     preamble: str = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.code, str):
-            raise UserError(f"Submission takes code as str, got {type(self.code).__name__}")
+        require(isinstance(self.code, str), "Submission takes code as str", self.code)
         check_python("preamble of a submission", self.preamble)
-        if not isinstance(self.tests, (list, tuple)):
-            raise UserError(f"tests is a list or tuple of tests, got {type(self.tests).__name__}")
+        listed = isinstance(self.tests, (list, tuple))
+        require(listed, "tests is a list or tuple of tests", self.tests)
         if not self.tests:
             raise UserError("a submission needs at least one test: without one nothing is judged")
-        for given in map(type, self.tests):
-            if not issubclass(given, Test):
-                kinds = "StdioTest, CallTest or AssertTest"
-                raise UserError(f"tests are {kinds}, got {given.__name__}")
+        for test in self.tests:
+            require(isinstance(test, Test), "tests are StdioTest, CallTest or AssertTest", test)
         for name, most in (("time_limit_s", MAX_TIME_S), ("memory_limit_mb", MAX_MEMORY_MB)):
             value = getattr(self, name)
-            if not is_number(value) or not 0 < value <= most:
-                raise UserError(
-                    f"{name} must be a number above 0 and up to {most}, got {short(value)}"
-                )
+            fits = is_number(value) and 0 < value <= most
+            require(fits, f"{name} must be a number above 0 and up to {most}", value)
 
 
 @dataclass(frozen=True)
@@ -321,18 +314,15 @@ def checked_submissions(given: Sequence[Submission]) -> list[Submission]:
     Raises:
         UserError: something other than submissions.
     """
-    try:
-        submissions = list(given)
-    except TypeError:
-        found = type(given).__name__
-        raise UserError(f"evaluate takes a list of Submission, got {found}") from None
-    for kind in map(type, submissions):
-        if not issubclass(kind, Submission):
-            raise UserError(f"evaluate takes a list of Submission, found {kind.__name__}")
+    needed = "evaluate takes a list of Submission"
+    require(isinstance(given, Iterable), needed, given)
+    submissions = list(given)
+    for each in submissions:
+        require(isinstance(each, Submission), needed, each)
     return submissions
 
 
 def check_workers(workers: int) -> None:
     """Refuse a number of workers that is not a positive integer with a UserError."""
-    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
-        raise UserError(f"workers must be an integer of at least 1, got {workers!r}")
+    fits = isinstance(workers, int) and not isinstance(workers, bool) and workers >= 1
+    require(fits, "workers must be an integer of at least 1", workers)

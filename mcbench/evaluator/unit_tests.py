@@ -8,12 +8,11 @@ import builtins
 import os
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 from mcbench.evaluator.remote import OF_DATACLASSES, Remote, UnsupportedError, asked
 
-# Of pytest, what cannot work across two processes.
-NOT_AVAILABLE = frozenset({"warns", "deprecated_call"})
 _LEFT_OUT = (
     *("cacheprovider", "doctest", "faulthandler", "junitxml", "legacypath"),
     *("logging", "monkeypatch", "pastebin", "recwarn", "setuponly", "setupplan", "stepwise"),
@@ -43,85 +42,77 @@ def prepare(code: str, solution: str) -> None:
     if "pytest" in code:
         import pytest
 
-        vars(pytest).update(
-            {name: _refusal(f"pytest.{name}") for name in NOT_AVAILABLE}, main=lambda *_: 0
-        )
+        for name in ("warns", "deprecated_call"):
+            _refuse(pytest, name, f"pytest.{name} is not available")
+        vars(pytest)["main"] = lambda *_: 0
     if "unittest" in code:
         import unittest
 
         vars(unittest)["main"] = lambda *_, **__: None
         for name in ("assertLogs", "assertNoLogs", "assertWarns", "assertWarnsRegex"):
-            setattr(unittest.TestCase, name, _refusal(name))
+            _refuse(unittest.TestCase, name, f"{name} is not available")
     if "mock" in code:
         from unittest import mock
 
-        _check(mock._patch, "__enter__", lambda patch: _check_patch(patch, solution))
-        _check(mock._patch_dict, "_patch_dict", _check_patched_dict)
+        _refuse(mock._patch, "__enter__", _REPLACED, lambda patch: _patched(patch, solution))
+        told = "a change of os.environ does not reach the submission"
+        environment = "os.environ", os.environ
+        _refuse(mock._patch_dict, "_patch_dict", told, lambda patch: patch.in_dict in environment)
     if "catch_warnings" in code:
         import warnings
 
-        _check(warnings.catch_warnings, "__enter__", _check_recorded)
+        told = "warnings of the submission are not available"
+        _refuse(warnings.catch_warnings, "__enter__", told, lambda recorder: recorder._record)
     _prepare_classes(code)
-    if "inspect" in code:
-        import inspect
-
-        for name in ("signature", "getsource", "getsourcelines", "getfullargspec"):
-            _check(inspect, name, _check_inspected)
 
 
 def _prepare_classes(code: str) -> None:
     """Functions of libraries that look into objects, or insist on their class."""
+    if "inspect" in code:
+        import inspect
+
+        for name in ("signature", "getsource", "getsourcelines", "getfullargspec"):
+            told = "what inspect tells of the submission is not available"
+            _refuse(inspect, name, told, _is_remote)
     if "dataclasses" in code:
         import dataclasses
 
         for name in OF_DATACLASSES:
             setattr(dataclasses, name, asked(name, getattr(dataclasses, name)))
-        _check(dataclasses, "replace", _check_replaced)
+        _refuse(dataclasses, "replace", "dataclasses.replace is not available", _is_remote)
     for name in ("assert_frame_equal", "assert_series_equal", "assert_index_equal"):
         if name in code:
             import pandas.testing
 
-            setattr(pandas.testing, name, _refusal(f"pandas.testing.{name}"))
+            _refuse(pandas.testing, name, f"pandas.testing.{name} is not available")
 
 
-def _check(owner: Any, name: str, check: Any) -> None:
-    """Have something checked whenever a function is called."""
-    function = getattr(owner, name)
+def _refuse(owner: Any, name: str, told: str, when: Callable[..., Any] = lambda *_: True) -> None:
+    """Have the use of something refused: always, or ``when`` its first argument is of a kind."""
+    function = getattr(owner, name, None)
 
     def checked(*args: Any, **named: Any) -> Any:
-        check(*args[:1])
-        return function(*args, **named)
+        if found := when(*args[:1]):
+            raise UnsupportedError(told.format(found))
+        return function(*args, **named)  # type: ignore[misc]
 
     setattr(owner, name, checked)
 
 
-def _check_patch(patch: Any, solution: str) -> None:
+def _is_remote(subject: Any = None) -> bool:
+    return issubclass(type(subject), Remote)
+
+
+_REPLACED = "what replaces {} does not reach the submission"
+
+
+def _patched(patch: Any, solution: str) -> str:
+    """What a patch replaces for the test alone."""
     target = patch.getter()
     if not isinstance(target, types.ModuleType) or target.__name__ == solution:
-        return
+        return ""
     name = f"{target.__name__}.{patch.attribute}"
-    if name not in ("sys.stdout", "sys.stderr"):
-        raise UnsupportedError(f"what replaces {name} does not reach the submission")
-
-
-def _check_patched_dict(patch: Any) -> None:
-    if patch.in_dict in ("os.environ", os.environ):
-        raise UnsupportedError("a change of os.environ does not reach the submission")
-
-
-def _check_recorded(recorder: Any) -> None:
-    if recorder._record:
-        raise UnsupportedError("warnings of the submission are not available")
-
-
-def _check_replaced(subject: Any) -> None:
-    if issubclass(type(subject), Remote):
-        raise UnsupportedError("dataclasses.replace is not available")
-
-
-def _check_inspected(subject: Any = None) -> None:
-    if issubclass(type(subject), Remote):
-        raise UnsupportedError("what inspect tells of the submission is not available")
+    return "" if name in ("sys.stdout", "sys.stderr") else name
 
 
 _ORIGINALS = [(builtins, name, vars(builtins)[name]) for name in ("input", "print", "open")]
@@ -135,14 +126,7 @@ def insist_on_originals() -> None:
     """
     for owner, name, original in (*_ORIGINALS, (sys, "stdin", sys.__stdin__)):
         if getattr(owner, name) is not original:
-            raise UnsupportedError(f"what replaces {name} does not reach the submission")
-
-
-def _refusal(name: str) -> Any:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise UnsupportedError(f"{name} is not available")
-
-    return refuse
+            raise UnsupportedError(_REPLACED.format(name))
 
 
 def run(own: dict[str, Any], called: set[str], inner: set[str]) -> None:
@@ -218,7 +202,8 @@ class _Plugin:
 
         collected = types.ModuleType("test")
         for name in ("capfd", "capfdbinary"):
-            setattr(collected, name, pytest.fixture(_refusal(f"fixture {name}"), name=name))
+            _refuse(collected, name, f"fixture {name} is not available")
+            setattr(collected, name, pytest.fixture(getattr(collected, name), name=name))
         vars(collected)["tmp_path"] = pytest.fixture(_temporary_folder, name="tmp_path")
         vars(collected).update(self.own)
 

@@ -26,13 +26,8 @@ SYSTEM = (
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
 # This project stays out of sight: its problem sets come with their answers.
 PROJECT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-_OF_PYTHON = (
-    "bin",
-    "lib",
-    "lib64",
-    "share/zoneinfo",
-    "pyvenv.cfg",
-)  # of an installation or environment
+# Of an installation of Python or an environment.
+_OF_PYTHON = ("bin", "lib", "lib64", "share/zoneinfo", "pyvenv.cfg")
 _USERS = "root:x:0:0::/root:/bin/sh\nuser:x:{uid}:{uid}::{home}:/bin/sh\n"
 _HOSTS = "127.0.0.1 localhost\n::1 localhost\n"
 _OTHER_FOLDER = "/scratch"

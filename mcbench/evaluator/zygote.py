@@ -12,6 +12,17 @@ behind, and reports the raw outcome. It never sees an expected output and gives 
 # ruff: noqa: PTH100, PTH120, E402
 
 import os
+import resource
+import sys
+
+# The main thread's stack cannot grow beyond what was set when its program was started, and deep
+# recursion is legal: start this one again under the limit that its tests are to have.
+_STACK_BYTES = 1 << 30
+_soft, _hard = resource.getrlimit(resource.RLIMIT_STACK)
+_wanted = _STACK_BYTES if _hard == resource.RLIM_INFINITY else min(_STACK_BYTES, _hard)
+if _soft != _wanted:
+    resource.setrlimit(resource.RLIMIT_STACK, (_wanted, _hard))
+    os.execv(sys.executable, sys.orig_argv)
 
 # threading, random and others register functions that run in every forked process: a fifth of the
 # cost of a test. A test's process has no threads to forget and no seed to draw, so for it they are
@@ -28,7 +39,6 @@ import json
 import select
 import signal
 import socket
-import sys
 import threading
 import time
 from types import ModuleType
@@ -44,6 +54,7 @@ from mcbench.evaluator import (
     child,
     encoding,
     isolation,
+    landlock,
     link,
     portable,
     unit_tests,
@@ -120,10 +131,6 @@ def forked() -> None:
                 hooks["after_in_child"]()
 
 
-class EvaluatorGoneError(OSError):
-    """The other end of the control socket was closed."""
-
-
 class Zygote:
     """Runs one test after another, as the evaluator asks for them."""
 
@@ -161,12 +168,10 @@ class Zygote:
             channel.send(greeting | {"pid": 0 if layers.world else os.getpid()})
             # The contents stay in the files. This process never reads them, so that nothing of one
             # test can be found in the memory of the next one's child.
-            while received := channel.receive():
-                request, files = received
+            while True:
+                request, files = channel.receive()
                 try:
                     outcome = self.run_test(request, files)
-                except EvaluatorGoneError:
-                    raise
                 except OSError as error:  # our own failure: no descriptor, no process, no memory
                     outcome = {"failure": f"{type(error).__name__}: {error}"}
                 finally:
@@ -176,7 +181,7 @@ class Zygote:
                     isolation.clean_scratch(layers)
                 finally:  # where that fails, this process has had its day, but not for nothing
                     channel.send(outcome)
-        except OSError:  # the evaluator is gone, or will notice that we are
+        except (OSError, EOFError):  # the evaluator is gone, or will notice that we are
             pass
 
     def run_test(self, request: dict[str, Any], files: list[int]) -> dict[str, Any]:
@@ -190,10 +195,10 @@ class Zygote:
         pids: list[int] = []
         ended: portable.Ended = {}
         self.layers.count_processes_anew()
-        for role in ("submission", "test") if ends else ("submission",):
+        for role in ("answering", "assert") if ends else (request["kind"],):
             pid = portable.fork()
             if pid == 0:
-                become(role, request, files, ends, self.tell, self.layers)
+                self.become(role, request, files, ends)
             pids.append(pid)
         for end in ends:
             end.close()  # so that either process sees the other's end
@@ -201,10 +206,7 @@ class Zygote:
         try:
             stopped = self.watch(pid, request, ended, meter)
         finally:
-            isolation.kill_everything(self.layers, pids, ended)
-            for process in pids:
-                portable.reap(process, ended)
-            isolation.reap_orphans(self.layers)
+            isolation.end_everything(self.layers, pids, ended)
         wall_s = time.monotonic() - started
         with contextlib.suppress(BlockingIOError):
             return {"failure": os.read(self.told, select.PIPE_BUF).decode()}
@@ -224,6 +226,9 @@ class Zygote:
     ) -> str | None:
         """Wait until the child ends (None) or exceeds a limit ("time", "wall", "memory") or has
         too much to be looked at ("crowded").
+
+        Raises:
+            EOFError: the evaluator is gone.
         """
         hang_up = select.poll()
         hang_up.register(self.control, 0)
@@ -236,7 +241,7 @@ class Zygote:
                 continue
             next_look = now + POLL_S
             if hang_up.poll(0):
-                raise EvaluatorGoneError
+                raise EOFError
             cpu_s, memory = meter.look()
             if cpu_s > request["cpu_s"]:
                 return "time"
@@ -250,77 +255,68 @@ class Zygote:
                     return "wall"
         return None
 
+    def become(
+        self, role: str, request: dict[str, Any], files: list[int], ends: tuple[socket.socket, ...]
+    ) -> NoReturn:
+        """In the child: real descriptors, limits, then the program. Does not return.
 
-def become(
-    role: str,
-    request: dict[str, Any],
-    files: list[int],
-    ends: tuple[socket.socket, ...],
-    tell: int,
-    layers: isolation.Layers,
-) -> NoReturn:
-    """In the child: real descriptors, limits, then the program. Does not return.
-
-    The pipe ``tell`` is closed before any of the submission runs, so only our own failures can be
-    reported on it: a submission cannot pass for a victim of the infrastructure.
-    """
-    global _in_test
-    _in_test = True
-    status = 1
-    try:
+        The pipe ``tell`` is closed before any of the submission runs, so only our own failures can
+        be reported on it: a submission cannot pass for a victim of the infrastructure.
+        """
+        global _in_test
+        _in_test = True
+        status = 1
         try:
-            kind = request["kind"]
-            program = b"" if kind == "compare" else portable.read_all(files[0])
-            given: Any = None
-            if kind == "compare":
-                given = portable.read_all(files[1])
-            elif kind == "call":
-                given = encoding.loads(portable.read_all(files[1]))
-            elif role == "test":  # the submission's process must not read it: it holds the answers
-                given = json.loads(portable.read_all(files[1]))
-                sys.path.remove(os.environ["HOME"])  # where the submission may write modules
-            streams = choose_streams(role, kind, files, ends)
-            isolation.hide_files(layers)
-            place_descriptors(streams, tell)
-            os.setsid()
-            signal.pthread_sigmask(signal.SIG_SETMASK, ())
-            for number in () if layers.world else DEAF_TO:
-                signal.signal(number, signal.SIG_DFL)
-            isolation.confine_child(layers, request, role == "test" or kind == "compare")
-        except BaseException as error:  # our failure, not the submission's
-            message = f"child set-up: {type(error).__name__}: {error}"
-            os.write(tell, message.encode()[:900])
-            os._exit(1)
-        os.close(tell)
-        if role == "test":
-            asserting.run_test(given)
-        elif kind == "compare":
-            found = compare.run_comparison(portable.read_all(link.RESULT), given)
-            os.pwrite(child.RESULT, found, 0)
-            status = 0
-        elif kind == "stdio":
-            status = child.run_program(program)
-        elif kind == "call":
-            status = child.run_call(program, request, given)
-        else:
-            status = child.run_answering(program, link.serve)
-    finally:
-        os._exit(status)
+            try:
+                program = b"" if role == "compare" else portable.read_all(files[0])
+                given: Any = None
+                if role == "compare":
+                    given = portable.read_all(files[1])
+                elif role == "call":
+                    given = encoding.loads(portable.read_all(files[1]))
+                elif role == "assert":  # the answers, which the submission's process must not read
+                    given = json.loads(portable.read_all(files[1]))
+                    sys.path.remove(os.environ["HOME"])  # where the submission may write modules
+                streams = choose_streams(role, files, ends)
+                landlock.restrict_files(self.layers.ruleset)  # whose descriptor must still be open
+                place_descriptors(streams, self.tell)
+                os.setsid()
+                signal.pthread_sigmask(signal.SIG_SETMASK, ())
+                for number in () if self.layers.world else DEAF_TO:
+                    signal.signal(number, signal.SIG_DFL)
+                isolation.confine_child(self.layers, request, role in ("assert", "compare"))
+            except BaseException as error:  # our failure, not the submission's
+                message = f"child set-up: {type(error).__name__}: {error}"
+                os.write(self.tell, message.encode()[:900])
+                os._exit(1)
+            os.close(self.tell)
+            if role == "assert":
+                asserting.run_test(given)
+            elif role == "compare":
+                found = compare.run_comparison(portable.read_all(link.RESULT), given)
+                os.pwrite(child.RESULT, found, 0)
+                status = 0
+            elif role == "stdio":
+                status = child.run_program(program)
+            elif role == "call":
+                status = child.run_call(program, request, given)
+            else:
+                status = child.run_answering(program, link.serve)
+        finally:
+            os._exit(status)
 
 
-def choose_streams(
-    role: str, kind: str, files: list[int], ends: tuple[socket.socket, ...]
-) -> list[int]:
+def choose_streams(role: str, files: list[int], ends: tuple[socket.socket, ...]) -> list[int]:
     """What becomes the descriptors 0, 1, 2 and, but for stdin/stdout programs, those after them."""
     code, data, stdout, stderr, result = files
-    if kind == "stdio":
+    if role == "stdio":
         return [data, stdout, stderr]
     nothing = os.open(os.devnull, os.O_RDWR)
-    if kind == "compare":
+    if role == "compare":
         return [nothing, nothing, stderr, result, code]
-    if role == "test":
+    if role == "assert":
         return [nothing, nothing, nothing, ends[1].fileno(), result, stdout, stderr]
-    return [nothing, stdout, stderr, result if kind == "call" else ends[0].fileno()]
+    return [nothing, stdout, stderr, result if role == "call" else ends[0].fileno()]
 
 
 def place_descriptors(streams: list[int], kept: int) -> None:

@@ -82,7 +82,7 @@ def test_attack_fails_and_harms_nothing(case, lone):
     after = lone.evaluate([HONEST_RUN])[0].tests[0]
     kept, below = worker.pid == sandbox, len(descendants(worker.pid))
     if after.verdict != "AC" or below != 1:
-        worker.restart()  # the next attack finds a new sandbox
+        worker.start()  # the next attack finds a new sandbox
     assert attack.verdict in case.verdicts, attack
     assert after.verdict == "AC", after
     assert kept, "the sandbox was lost"

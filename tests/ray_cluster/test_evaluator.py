@@ -109,7 +109,7 @@ def test_what_programs_print_comes_back_where_a_test_keeps_it(actors):
 
 
 def test_a_submission_that_brings_down_three_actors_is_an_infrastructure_failure():
-    call = _Call([ask("", "1", "1"), ask("", "1")], False, 1, 1, threading.Event())
+    call = _Call([ask("", "1", "1"), ask("", "1")], False, 1, threading.Event())
     call.waiting.clear()
     call.repeat([0, 1])
     assert list(call.waiting) == [[0], [1]]
