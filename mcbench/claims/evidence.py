@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mcbench.claims.curves import PassRates, RunCurves
+from mcbench.claims.curves import LENGTH, REWARD, PassRates, RunCurves
 from mcbench.claims.margins import MARGINS
 from mcbench.claims.measurements import Measurements
 from mcbench.claims.statistics import (
@@ -154,6 +154,14 @@ class Evidence:
             return tuple(sorted(set.intersection(*map(set, self.arms.values()))))
         rows = [row for row in self.measurements if row.get("experiment") == self.experiment]
         return tuple(sorted({int(row["seed"]) for row in rows if "seed" in row}))
+
+    def reward(self, arm: str) -> Series:
+        """Mean reward of a generation, in points (percent)."""
+        return self.logged(arm, REWARD).percent()
+
+    def length(self, arm: str) -> Series:
+        """Mean response length of a generation, in tokens."""
+        return self.logged(arm, LENGTH)
 
     def logged(self, arm: str, column: str) -> Series:
         """A column of the step records at the steps that all seeds have.

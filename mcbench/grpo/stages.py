@@ -78,7 +78,7 @@ class Stages:
         }
         for option, steps in starts.items():
             for start in steps:
-                if not trainer.resume.is_boundary(start):
+                if not trainer.is_boundary(start):
                     raise UserError(
                         f"{option}: step {start} is inside a generated batch; the nearest allowed "
                         f"start steps are {trainer.resume.near_boundaries(start)}"

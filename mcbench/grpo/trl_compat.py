@@ -457,6 +457,10 @@ class RepairedGRPOTrainer(GRPOTrainer):
 
     # -- checkpoints, and before the first update
 
+    def is_boundary(self, step: int) -> bool:
+        """Whether an update after ``step`` of them begins with a new generation."""
+        return self.resume.is_boundary(step)
+
     def get_train_dataloader(self) -> Any:
         refuse_idle_training(self)
         return super().get_train_dataloader()

@@ -285,7 +285,7 @@ def test_a_short_epoch_moves_the_boundaries(make_trainer, caplog):
         temperature_stages=[(0, 0.7), (3, 1.2)],
         **layout,
     )
-    assert [step for step in range(7) if trainer.resume.is_boundary(step)] == [0, 3, 6]
+    assert [step for step in range(7) if trainer.is_boundary(step)] == [0, 3, 6]
     assert not caplog.text
     trainer.train()
     assert {0, 3} <= set(steps)
