@@ -43,12 +43,18 @@ def with_second_round(
     """Results of round 1 that also say what round 2 makes of their claims."""
     asked = {name for one in HYPOTHESES for name in one.asks} | NOT_TESTABLE.keys()
     mine = {name for name, one in results.items() if one.basis.startswith(PROTOCOL)} & asked
-    states = claim_states(outcomes(folders)) if mine else {}
+    found = outcomes(folders) if mine else {}
     return {
-        name: replace(one, second=_told(*states[name])) if name in mine else one
+        name: replace(one, second=_second(name, found)) if name in mine else one
         for name, one in results.items()
     }
 
 
-def _told(state: str, why: str) -> str:
-    return f"{state}: {why}" if state == NOT_TESTABLE_HERE else f"in round 2 {state} ({why})"
+def _second(claim: str, found: Mapping[str, Outcome]) -> str:
+    state, why = claim_states(found)[claim]
+    if state == NOT_TESTABLE_HERE:
+        return f"{state}: {why}"
+    about = [name for name, one in found.items() if claim in one.hypothesis.asks]
+    if not any(found[name].estimate.seeds for name in about):
+        return f"asked again in round 2 ({', '.join(about)}), not measured yet"
+    return f"in round 2 {state} ({why})"

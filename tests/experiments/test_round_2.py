@@ -74,9 +74,12 @@ def test_what_whole_blocks_say_stands_beside_what_is_open(limits: Path) -> None:
 
 
 def test_a_claim_says_what_round_2_makes_of_it(limits: Path) -> None:
-    decided = {name: Result(CLAIMS[name], 12, basis="protocol") for name in ("C1", "T6", "Q1")}
+    decided = {
+        name: Result(CLAIMS[name], 12, basis="protocol") for name in ("C1", "M6", "T6", "Q1")
+    }
     told = {name: one.second for name, one in with_second_round(decided, [limits]).items()}
     assert told["C1"] == "in round 2 supported (H8 supported)"
+    assert told["M6"] == "asked again in round 2 (H4, H11), not measured yet"
     assert told["T6"].startswith("not testable here: T = 1.8 is close to noise")
     assert told["Q1"] == ""
     own = {"C1": Result(CLAIMS["C1"], 3)}  # other seeds than the protocol's
