@@ -45,7 +45,7 @@ def test_pages_are_rebuilt_from_records_byte_for_byte(tmp_path: Path) -> None:
     folder_of(tmp_path, "kl_and_clip", "batch_size")
     (tmp_path / "other.html").write_text("<title>A &amp; B</title>")
     paths = site.build_site(tmp_path)
-    pages = ["04_kl_and_clip.html", "08_batch_size.html"]
+    pages = ["04_kl_and_clip.html", "08_batch_size.html", "14_round_2.html"]
     assert [path.name for path in paths] == ["index.html", *pages]
     index = paths[0].read_text(encoding="utf-8")
     assert '<a href="other.html">A &amp; B</a>' in index
