@@ -58,7 +58,7 @@ def test_pages_are_rebuilt_from_records_byte_for_byte(tmp_path: Path) -> None:
     assert "mcbench run notebooks/08_batch_size.ipynb" in text
     assert '<a href="index.html">All pages</a>' in text
     assert 'rel="prev" href="04_kl_and_clip.html"' in text
-    assert 'rel="next" href="other.html"' in text
+    assert 'rel="next" href="14_round_2.html"' in text
     output = tmp_path / "sent" / "one.html"
     assert main(["report", str(paths[1]), "--single-file", "-o", str(output)]) == 0
     text = output.read_text(encoding="utf-8")
