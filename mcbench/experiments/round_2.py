@@ -56,5 +56,5 @@ def _second(claim: str, found: Mapping[str, Outcome]) -> str:
         return f"{state}: {why}"
     about = [name for name, one in found.items() if claim in one.hypothesis.asks]
     if not any(found[name].estimate.seeds for name in about):
-        return f"asked again in round 2 ({', '.join(about)}), not measured yet"
+        return f"open in round 2 ({', '.join(about)})"
     return f"in round 2 {state} ({why})"

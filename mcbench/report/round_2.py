@@ -27,10 +27,12 @@ Outcomes = Mapping[str, Outcome]
 
 def counted(outcomes: Outcomes) -> str:
     """How many hypotheses are in each state, and of how many nothing is measured."""
+    unmeasured = sum(not one.estimate.seeds for one in outcomes.values())
+    if unmeasured == len(outcomes):
+        return "none measured yet"
     counts = Counter(one.state for one in outcomes.values())
-    told = [f"{counts[state]} {state}" for state in (SUPPORTED, REFUTED, INCONCLUSIVE)]
-    open_ones = sum(not one.estimate.seeds for one in outcomes.values())
-    return ", ".join(told) + (f" ({open_ones} not measured yet)" if open_ones else "")
+    told = ", ".join(f"{counts[state]} {state}" for state in (SUPPORTED, REFUTED, INCONCLUSIVE))
+    return told + (f" ({unmeasured} not measured yet)" if unmeasured else "")
 
 
 def hypotheses_table(outcomes: Outcomes) -> pd.DataFrame:
@@ -112,7 +114,7 @@ def section(outcomes: Outcomes, before: Mapping[str, Result]) -> Section:
     return Section(
         "round-2",
         f"Round 2: {counted(outcomes)}",
-        TOLD,
+        "",
         [
             Table(claims_table(outcomes, before), fold="The paper's claims in both rounds"),
             Table(hypotheses_table(outcomes), fold="Every hypothesis"),
