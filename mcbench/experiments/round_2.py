@@ -51,10 +51,11 @@ def with_second_round(
 
 
 def _second(claim: str, found: Mapping[str, Outcome]) -> str:
+    """Nothing while none of its hypotheses is measured."""
     state, why = claim_states(found)[claim]
     if state == NOT_TESTABLE_HERE:
         return f"{state}: {why}"
     about = [name for name, one in found.items() if claim in one.hypothesis.asks]
     if not any(found[name].estimate.seeds for name in about):
-        return f"open in round 2 ({', '.join(about)})"
+        return ""
     return f"in round 2 {state} ({why})"

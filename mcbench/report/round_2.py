@@ -105,7 +105,7 @@ def tiles(outcomes: Outcomes) -> list[Verdict]:
         track = Track(on_track(size), on_track(low), on_track(high)) if known else None
         size = round(size, 3) if known else 0.0
         says = one.hypothesis.says
-        made.append(Verdict(name, says, one.state, "", text, side, size, track, "#hypotheses"))
+        made.append(Verdict(name, says, one.state, "", text, side, size, track, "#the-hypotheses"))
     return made
 
 
