@@ -443,7 +443,6 @@ def landscape_section(results: Results) -> Section:
     return Section(
         "landscape",
         "The landscape",
-        "Other systems' tasks and rewards, each on a small task of the same generator, beside a "
-        "control that could beat it.",
-        [Table(pd.DataFrame(rows), fold="Every system, its claims and what became of them")],
+        "Each on a small task, beside a control that could win.",
+        [Table(pd.DataFrame(rows), fold="Systems and claims")],
     )

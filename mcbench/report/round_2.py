@@ -113,11 +113,11 @@ def section(outcomes: Outcomes, before: Mapping[str, Result]) -> Section:
     """The index's: both rounds' states of what is asked again, and every hypothesis."""
     return Section(
         "round-2",
-        f"Round 2: {counted(outcomes)}",
+        "Round 2",
         "",
         [
-            Table(claims_table(outcomes, before), fold="The paper's claims in both rounds"),
-            Table(hypotheses_table(outcomes), fold="Every hypothesis"),
+            Table(claims_table(outcomes, before), fold="Both rounds"),
+            Table(hypotheses_table(outcomes), fold="Hypotheses"),
         ],
     )
 
