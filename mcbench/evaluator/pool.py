@@ -135,7 +135,6 @@ class Worker:
                 return self._start()
             except (OSError, EOFError) as error:
                 why = error
-                self.channel.socket.close()
         self.stop()
         raise RuntimeError(f"a sandbox process of the evaluator could not be started: {why}")
 
@@ -161,14 +160,18 @@ class Worker:
         }
         self.channel = portable.Channel(ours)
         with theirs:
-            self._process = subprocess.Popen(
-                [*command, self.flavour, *dict.fromkeys(packages)],
-                pass_fds=[theirs.fileno()],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            try:
+                self._process = subprocess.Popen(
+                    [*command, self.flavour, *dict.fromkeys(packages)],
+                    pass_fds=[theirs.fileno()],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            except OSError:
+                ours.close()
+                raise
         self.running = True
         ours.settimeout(_START_SECONDS)
         self.layers, _ = self.channel.receive()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mcbench.claims import Result
 from mcbench.claims.protocol import PROTOCOL
-from mcbench.claims.round_2 import HYPOTHESES, NOT_TESTABLE, Outcome, assess, claim_states
+from mcbench.claims.round_2 import Outcome, assess, claim_states
 from mcbench.claims.rules import NOT_TESTABLE_HERE
 from mcbench.experiments.experiments import ROUND_2, planned_runs
 from mcbench.experiments.plan import Runs
@@ -38,16 +38,21 @@ def outcomes(folders: Sequence[str | Path]) -> dict[str, Outcome]:
 
 
 def with_second_round(
-    results: Mapping[str, Result], folders: Sequence[str | Path]
+    results: Mapping[str, Result], found: Mapping[str, Outcome]
 ) -> dict[str, Result]:
-    """Results of round 1 that also say what round 2 makes of their claims."""
-    asked = {name for one in HYPOTHESES for name in one.asks} | NOT_TESTABLE.keys()
-    mine = {name for name, one in results.items() if one.basis.startswith(PROTOCOL)} & asked
-    found = outcomes(folders) if mine else {}
+    """Results of round 1 that also say what the outcomes of round 2 make of their claims."""
+    states = claim_states(found)
     return {
-        name: replace(one, second=_second(name, found)) if name in mine else one
+        name: replace(one, second=_second(name, found))
+        if name in states and of_round_1(one)
+        else one
         for name, one in results.items()
     }
+
+
+def of_round_1(result: Result) -> bool:
+    """Whether the protocol's first round has decided it."""
+    return result.basis.startswith(PROTOCOL)
 
 
 def _second(claim: str, found: Mapping[str, Outcome]) -> str:

@@ -24,7 +24,7 @@ from mcbench.experiments.experiments import (
     plan_runs,
 )
 from mcbench.experiments.plan import Runs, finished
-from mcbench.experiments.round_2 import with_second_round
+from mcbench.experiments.round_2 import of_round_1, outcomes, with_second_round
 from mcbench.experiments.training import find_record, train_missing
 from mcbench.files import digest
 from mcbench.runs.config import Config, family_of
@@ -405,7 +405,8 @@ def run_study(
             home, runs, measurements, profile=None if common else profile
         ).items()
     }
-    results = with_second_round(results, folders)
+    if any(map(of_round_1, results.values())):
+        results = with_second_round(results, outcomes(folders))
     asked = {"experiment": experiment, "steps": steps, "settings": dict(settings or {})}
     study = Study(
         experiment or OWN, profile, by_arm, results, measurements, planned, given, asked, own

@@ -94,7 +94,8 @@ _ACT_BESIDE = {
     ("sapo_temperature_neg", "sapo_temperature_pos"): ("loss_type", "sapo"),
     ("vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"): ("loss_type", "vespo"),
     ("entropy_target", "entropy_coef_delta", "entropy_coef_min", "entropy_coef_max"): (
-        ("use_adaptive_entropy", True)
+        "use_adaptive_entropy",
+        True,
     ),
     ("ref_model_mixup_alpha", "ref_model_sync_steps"): ("sync_ref_model", True),
 }

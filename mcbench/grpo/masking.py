@@ -41,13 +41,19 @@ class Correctness:
         - ``any`` (ours): every response. With ``repeat_rule="none"`` and rho 1 the same responses
           lose their advantage as under ``truncation_mask="all"``, but keep their tokens in the
           normaliser of the loss.
+
+        Raises:
+            ValueError: none of these.
         """
-        return {
+        readings = {
             "incorrect": self.incorrect,
             "correct": self.correct,
             "non_incorrect": ~self.incorrect,
             "any": torch.ones_like(self.incorrect),
-        }[mask_when]
+        }
+        if mask_when not in readings:
+            raise ValueError(f"mask_when {mask_when!r}; allowed: {', '.join(readings)}")
+        return readings[mask_when]
 
 
 def correctness(rewards: Tensor, correct_at: float = 1.0, incorrect_at: float = 0.0) -> Correctness:

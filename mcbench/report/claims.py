@@ -184,6 +184,19 @@ def asked_again(one: Result, results: Results) -> bool:
     return bool(one.claim.again in results and results[one.claim.again].parts)
 
 
+def in_margins(part: Part) -> tuple[str, float, Track | None]:
+    """A part in multiples of its margin: on which side of 0 its interval lies, its size, and both
+    as a picture; without an interval there is none.
+    """
+    found, margin = part.estimate, MARGINS[part.unit].value
+    size, low, high = (value / margin for value in (found.value, found.low, found.high))
+    shown = 0.0 if np.isnan(size) else round(size, 3)
+    if np.isnan(low):
+        return "none", shown, None
+    side = "for" if low > 0 else "against" if high < 0 else "both"
+    return side, shown, Track(on_track(size), on_track(low), on_track(high))
+
+
 def verdicts(results: Results, index: bool = False) -> list[Verdict]:
     """The papers' claims for the first screen, each with the part that decides it, in multiples of
     the margin that counts as no effect; they lead to their numbers, on an ``index`` to their page.
@@ -193,10 +206,8 @@ def verdicts(results: Results, index: bool = False) -> list[Verdict]:
     for name, one in papers(results).items():
         if asked_again(one, results):
             continue
-        margin = MARGINS[one.unit].value
-        size, low, high = (value / margin for value in (one.effect, *one.interval))
-        known = not np.isnan(low)
-        side = "none" if not known else "for" if low > 0 else "against" if high < 0 else "both"
+        side, size, track = in_margins(one.decisive)
+        known = track is not None
         text = in_brackets(one.decisive) if known else spoken(one.reason)
         text += f" on these {one.features} features" if known and one.elsewhere else ""
         text += f"; {why}" if known and (why := _why(one)) else ""
@@ -205,11 +216,10 @@ def verdicts(results: Results, index: bool = False) -> list[Verdict]:
             for before in results.values()
             if before.claim.again == name and asked_again(before, results)
         )
-        track = Track(on_track(size), on_track(low), on_track(high)) if known else None
         made.append(
             Verdict(
                 name, one.claim.claim, one.state, spoken(one.decisive.name), text, side,
-                0.0 if np.isnan(size) else round(size, 3), track,
+                size, track,
                 place_of(one.claim) if index else "#verdicts",
                 one.claim.section.replace("_", " "), one.claim.apart,
             )

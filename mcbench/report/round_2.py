@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
 
 from mcbench.claims import CLAIMS, Result
 from mcbench.claims.evidence import Part
-from mcbench.claims.margins import MARGINS, POINTS
+from mcbench.claims.margins import POINTS
 from mcbench.claims.round_2 import BESIDE, Blocks, Outcome, claim_states, measured
 from mcbench.claims.rules import INCONCLUSIVE, REFUTED, SUPPORTED
-from mcbench.report.claims import in_brackets, numbers
-from mcbench.report.page import Section, Table, Track, Verdict
-from mcbench.report.rendering import on_track
+from mcbench.report.claims import in_brackets, in_margins, numbers
+from mcbench.report.page import Section, Table, Verdict
 
-PAGE = "14_round_2.html"
 TOLD = (
     "Twelve hypotheses, chosen after round 1 and registered before their runs, on fresh seeds; "
     "nothing is pooled with round 1. A block is not looked at before it is whole."
@@ -94,16 +91,10 @@ def beside_table(blocks: Blocks) -> pd.DataFrame:
 
 def tiles(outcomes: Outcomes) -> list[Verdict]:
     """The hypotheses for a first screen, in multiples of the margin."""
-    margin = MARGINS[POINTS].value
     made = []
     for name, one in outcomes.items():
-        found = one.estimate
-        size, low, high = (value / margin for value in (found.value, found.low, found.high))
-        known = not np.isnan(size)
-        side = "none" if not known else "for" if low > 0 else "against" if high < 0 else "both"
-        text = in_brackets(_part(one)) if known else one.reason
-        track = Track(on_track(size), on_track(low), on_track(high)) if known else None
-        size = round(size, 3) if known else 0.0
+        side, size, track = in_margins(_part(one))
+        text = in_brackets(_part(one)) if track else one.reason
         says = one.hypothesis.says
         made.append(Verdict(name, says, one.state, "", text, side, size, track, "#the-hypotheses"))
     return made

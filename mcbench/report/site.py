@@ -156,13 +156,14 @@ def build_site(folder: str | Path) -> list[Path]:
         if (page := pages.get(Path(entry.href).stem)) is not None:
             place = Place(INDEX, before, after)
             built.append(write_page(page, folder / entry.href, PLOTLY, place))
-    results = with_second_round(claims.all_results(found), [kept])
+    second = outcomes([kept])
+    results = with_second_round(claims.all_results(found), second)
     own = {name: one for name, one in results.items() if one.claim.whose == "paper"}
     html = build_index(
         entries,
         [
             claims.summary_section(results),
-            round_2.section(outcomes([kept]), results),
+            round_2.section(second, results),
             claims.landscape_section(results),
             runs_section(records),
         ],
@@ -304,8 +305,9 @@ def claims_table(names: Sequence[str | Path]) -> list[str]:
     measurements = [row for folder in folders for row in read_measurements(folder)]
     count = sum(len(records_at(Path(name))) for name in names)
     print(f"reading {count} records", file=sys.stderr, flush=True)
-    results = with_second_round(claims.results_on(read_records(*names), measurements), folders)
-    return [*claims.summary_lines(results), "", *round_2.lines(outcomes(folders), results)]
+    second = outcomes(folders)
+    results = with_second_round(claims.results_on(read_records(*names), measurements), second)
+    return [*claims.summary_lines(results), "", *round_2.lines(second, results)]
 
 
 def what_is_missing(folder: str | Path, runs_dir: str | Path, workers: int) -> list[str]:

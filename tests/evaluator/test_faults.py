@@ -274,6 +274,30 @@ def test_a_sandbox_whose_parent_is_gone_before_it_is_ready_ends_quietly():
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+NO_DESCRIPTORS = """
+import os, resource
+from mcbench.evaluator.pool import Worker
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+for left in (0, 3):  # for no channel; for one and no process
+    before = len(os.listdir("/proc/self/fd")) - 1
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before + left, most))
+    try:
+        Worker("plain").start()
+    except RuntimeError as error:
+        print(error)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    print(len(os.listdir("/proc/self/fd")) - 1 - before)
+"""
+
+
+def test_a_sandbox_for_which_no_descriptor_is_left_says_so_and_leaves_none_open():
+    done = subprocess.run(
+        [sys.executable, "-c", NO_DESCRIPTORS], capture_output=True, text=True, cwd=ROOT
+    )
+    why = "a sandbox process of the evaluator could not be started: [Errno 24] Too many open files"
+    assert done.stdout.splitlines() == [why, "0", why, "0"], done.stderr
+
+
 def test_no_descriptor_is_leaked(evaluator):
     def count() -> int:
         sandboxes = [pid for found in levels(os.getpid())[:2] for pid in found]

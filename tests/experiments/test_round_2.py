@@ -77,9 +77,11 @@ def test_a_claim_says_what_round_2_makes_of_it(limits: Path) -> None:
     decided = {
         name: Result(CLAIMS[name], 12, basis="protocol") for name in ("C1", "M6", "T6", "Q1")
     }
-    told = {name: one.second for name, one in with_second_round(decided, [limits]).items()}
+    told = {
+        name: one.second for name, one in with_second_round(decided, outcomes([limits])).items()
+    }
     assert told["C1"] == "in round 2 supported (H8 supported)"
     assert told["M6"] == told["Q1"] == ""  # not measured, and not asked again
     assert told["T6"].startswith("not testable here: T = 1.8 is close to noise")
     own = {"C1": Result(CLAIMS["C1"], 3)}  # other seeds than the protocol's
-    assert with_second_round(own, [limits])["C1"].second == ""
+    assert with_second_round(own, outcomes([limits]))["C1"].second == ""

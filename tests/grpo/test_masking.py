@@ -112,6 +112,10 @@ def test_unscored_and_partial_responses_are_neither_correct_nor_incorrect():
     assert read.candidates("correct").tolist() == [True, False, False, False, False]
     assert read.candidates("incorrect").tolist() == [False, True, False, False, True]
     assert read.candidates("non_incorrect").tolist() == [True, False, True, True, False]
+    with pytest.raises(
+        ValueError, match="'never'; allowed: incorrect, correct, non_incorrect, any"
+    ):
+        read.candidates("never")
 
 
 def test_eos_on_the_last_allowed_token_is_no_truncation():
