@@ -125,7 +125,7 @@ def arranged(trainer: RepairedGRPOTrainer) -> list[Batch]:
         }
         order = whole["prompt_ids"].unique(dim=0, return_inverse=True)[1].argsort(stable=True)
         found += [
-            {**one, **{name: rows[part] for name, rows in whole.items()}}
+            {**one, **{name: rows[part.to(rows.device)] for name, rows in whole.items()}}
             for one, part in zip(passes, order.chunk(size), strict=True)
         ]
     return found
