@@ -293,7 +293,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
             shape = len(input_ids), logits_to_keep
             return input_ids.new_zeros(shape, dtype=torch.float32), None, None
         if old is not None:
-            rows = pad_sequence(old, batch_first=True)
+            rows = pad_sequence(old, batch_first=True).to(input_ids.device)
             return nn.functional.pad(rows, (0, logits_to_keep - rows.shape[1])), None, None
         score = super()._get_per_token_logps_and_entropies
         others = compute_aux_loss or any(one is not None for one in images.values())

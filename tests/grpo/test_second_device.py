@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.grpo.conftest import logged
-from tests.grpo.second_device import THERE, on_second_device
+from tests.second_device import THERE, on_second_device
 
 SEVERAL = {"steps_per_generation": 2}  # updates, so that the log-probabilities before are known
 OPTIONS = {

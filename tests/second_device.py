@@ -50,6 +50,9 @@ class Distant(Tensor):
     def __getitem__(self, index: Any) -> Any:
         return super().__getitem__(torch.tensor(index) if isinstance(index, list) else index)
 
+    def __format__(self, spec: str) -> str:
+        return format(self.cpu(), spec)
+
     def tolist(self) -> Any:
         return self.cpu().tolist()
 
