@@ -121,6 +121,11 @@ def on_second_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     state, optimizer = accelerate.PartialState.__init__, transformers.Trainer
     device, choose = transformers.TrainingArguments.device, optimizer.get_optimizer_cls_and_kwargs
 
+    readable, saved, saved_model = (
+        torch.load,
+        torch.save,
+        transformers.PreTrainedModel.save_pretrained,
+    )
     loaded = transformers.PreTrainedModel.from_pretrained.__func__
 
     def tensor(data: Any, *, device: Any = None, **kwargs: Any) -> Tensor:
@@ -142,7 +147,24 @@ def on_second_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         with _disable_current_modes():  # transformers fills a model that it made as ``meta``
             return loaded(*args, **kwargs)
 
+    def save(content: Any, *args: Any, **kwargs: Any) -> None:
+        saved(tree_map(lambda one: one.cpu() if is_distant(one) else one, content), *args, **kwargs)
+
+    def save_model(model: Any, *args: Any, state_dict: Any = None, **kwargs: Any) -> None:
+        weights = {k: v.cpu() for k, v in (state_dict or model.state_dict()).items()}
+        saved_model(model, *args, state_dict=weights, **kwargs)
+
     monkeypatch.setattr(transformers.PreTrainedModel, "from_pretrained", classmethod(load))
+    monkeypatch.setattr(transformers.PreTrainedModel, "save_pretrained", save_model)
+
+    def read(*args: Any, map_location: Any = None, **kwargs: Any) -> Any:
+        found = readable(*args, map_location="cpu", **kwargs)
+        if map_location != THERE:
+            return found
+        return tree_map(lambda one: one.to(THERE) if isinstance(one, Tensor) else one, found)
+
+    monkeypatch.setattr(torch, "save", save)
+    monkeypatch.setattr(torch, "load", read)
     monkeypatch.setattr(torch, "tensor", tensor)
     monkeypatch.setattr(Tensor, "new_tensor", new_tensor)
     monkeypatch.setattr(

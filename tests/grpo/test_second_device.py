@@ -37,6 +37,7 @@ OPTIONS = {
 
 
 QUICK = ("as it is", "shared prefix")
+RESUMED = ("mask", "shared prefix", "KL", "staleness", "noise")
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,24 @@ def test_no_operation_has_tensors_of_two_devices(make_trainer, monkeypatch, name
         assert {one.device for one in trainer.model.parameters()} == {THERE}
         trainer.train()
     assert len(logged(trainer, "loss")) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")  # it is copied
+@pytest.mark.parametrize("name", RESUMED)
+def test_a_resumed_training_mixes_none(make_trainer, monkeypatch, tmp_path, name):
+    """Taken up inside of a generated batch."""
+    changes = {
+        "steps_per_generation": 2,
+        "save_strategy": "steps",
+        "save_steps": 1,
+        **OPTIONS[name],
+    }
+    with on_second_device(monkeypatch):
+        make_trainer(max_steps=3, **changes).train()
+        trainer = make_trainer(max_steps=4, **changes)
+        trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+    assert trainer.state.global_step == 4
 
 
 def test_what_a_gpu_refuses_is_refused(monkeypatch):
