@@ -224,6 +224,7 @@ class Sides:
 
         from mcbench.grpo import MicroCoderGRPOConfig, MicroCoderGRPOTrainer
 
+        transformers.set_seed(0)  # for adapters that a test makes before its trainer
         monkeypatch.setattr(request.module, "load_dataset", self._load)
         # Of a bare object: 1.16 reads what tests of an earlier version do not set.
         monkeypatch.setattr(request.module.GRPOTrainer, "eos_token_ids", [2], raising=False)
