@@ -114,66 +114,61 @@ def execute(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     return return_and_correct_aliasing(func, args, kwargs, moved)
 
 
-@contextmanager
-def on_second_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Trainers that are made and run in here are on the second device, model and batches."""
+Patch = tuple[Any, str, Any]  # of what, its attribute, what is there instead
+
+
+def of_tensors() -> list[Patch]:
+    """Those that torch would make without data, and what it knows of its own devices alone."""
     make, autocast = torch.tensor, torch.is_autocast_enabled
-    state, optimizer = accelerate.PartialState.__init__, transformers.Trainer
-    device, choose = transformers.TrainingArguments.device, optimizer.get_optimizer_cls_and_kwargs
 
-    readable, saved, saved_model = (
-        torch.load,
-        torch.save,
-        transformers.PreTrainedModel.save_pretrained,
-    )
-    loaded = transformers.PreTrainedModel.from_pretrained.__func__
+    def made(data: Any, *, device: Any = None, **kwargs: Any) -> Tensor:
+        found = make(data, **kwargs)
+        return found if device is None else found.to(device)
 
-    def tensor(data: Any, *, device: Any = None, **kwargs: Any) -> Tensor:
-        made = make(data, **kwargs)  # torch itself makes one without data
-        return made if device is None else made.to(device)
+    def made_like(like: Tensor, data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+        return made(data, dtype=dtype or like.dtype, device=device or like.device)
 
-    def new_tensor(like: Tensor, data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-        return tensor(data, dtype=dtype or like.dtype, device=device or like.device)
+    return [
+        (torch, "tensor", made),
+        (Tensor, "new_tensor", made_like),
+        (torch, "is_autocast_enabled", lambda of="cuda": of != THERE.type and autocast(of)),
+    ]
 
-    def there(self: accelerate.PartialState, *args: Any, **kwargs: Any) -> None:
-        state(self, *args, **kwargs)
+
+def of_trainers() -> list[Patch]:
+    """Where a trainer puts its model and batches, and an optimizer that runs there."""
+    load = transformers.PreTrainedModel.from_pretrained.__func__
+    trainer, arguments = transformers.Trainer, transformers.TrainingArguments
+    start, device = accelerate.PartialState.__init__, arguments.device.fget
+    optimizer = trainer.get_optimizer_cls_and_kwargs
+
+    def loaded(*args: Any, **kwargs: Any) -> Any:
+        with _disable_current_modes():  # transformers fills a model that it made as ``meta``
+            return load(*args, **kwargs)
+
+    def started(self: accelerate.PartialState, *args: Any, **kwargs: Any) -> None:
+        start(self, *args, **kwargs)
         self.device = THERE
 
     def unfused(*args: Any, **kwargs: Any) -> Any:
-        kind, options = choose(*args, **kwargs)
+        kind, options = optimizer(*args, **kwargs)
         return kind, {**options, "fused": False}
 
-    def load(*args: Any, **kwargs: Any) -> Any:
-        with _disable_current_modes():  # transformers fills a model that it made as ``meta``
-            return loaded(*args, **kwargs)
+    return [
+        (transformers.PreTrainedModel, "from_pretrained", classmethod(loaded)),
+        (accelerate.PartialState, "__init__", started),
+        (arguments, "device", property(lambda self: (device(self), THERE)[1])),
+        (trainer, "get_optimizer_cls_and_kwargs", staticmethod(unfused)),
+    ]
 
-    def save(content: Any, *args: Any, **kwargs: Any) -> None:
-        saved(tree_map(lambda one: one.cpu() if is_distant(one) else one, content), *args, **kwargs)
 
-    def save_model(model: Any, *args: Any, state_dict: Any = None, **kwargs: Any) -> None:
-        weights = {k: v.cpu() for k, v in (state_dict or model.state_dict()).items()}
-        saved_model(model, *args, state_dict=weights, **kwargs)
-
-    monkeypatch.setattr(transformers.PreTrainedModel, "from_pretrained", classmethod(load))
-    monkeypatch.setattr(transformers.PreTrainedModel, "save_pretrained", save_model)
-
-    def read(*args: Any, map_location: Any = None, **kwargs: Any) -> Any:
-        found = readable(*args, map_location="cpu", **kwargs)
-        if map_location != THERE:
-            return found
-        return tree_map(lambda one: one.to(THERE) if isinstance(one, Tensor) else one, found)
-
-    monkeypatch.setattr(torch, "save", save)
-    monkeypatch.setattr(torch, "load", read)
-    monkeypatch.setattr(torch, "tensor", tensor)
-    monkeypatch.setattr(Tensor, "new_tensor", new_tensor)
-    monkeypatch.setattr(
-        torch, "is_autocast_enabled", lambda of="cuda": of != THERE.type and autocast(of)
-    )
-    monkeypatch.setattr(accelerate.PartialState, "__init__", there)
-    monkeypatch.setattr(
-        transformers.TrainingArguments, "device", property(lambda a: (device.fget(a), THERE)[1])
-    )
-    monkeypatch.setattr(optimizer, "get_optimizer_cls_and_kwargs", staticmethod(unfused))
-    with SecondDevice():
-        yield
+@contextmanager
+def on_second_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Trainers that are made and run in here are on the second device, model and batches."""
+    for patch in (*of_tensors(), *of_trainers()):
+        monkeypatch.setattr(*patch)
+    try:
+        with SecondDevice():
+            yield
+    finally:
+        accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)

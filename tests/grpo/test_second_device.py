@@ -21,14 +21,13 @@ OPTIONS = {
     "entropy": {
         "temperature_target_entropy": 1.0,
         "temperature_probe_prompts": 4,
-        "sample_unfinished": True,
     },
     "pass@k": {"advantage_rule": "pass_at_k", "pass_k": 2},
     "uncut": {"advantage_rule": "uncut"},
     "Clip-Cov": {"token_rule": "clip_cov", "token_share": 0.1},
     "KL-Cov": {"token_rule": "kl_cov", "token_share": 0.1, "epsilon": 1, "epsilon_high": 1000},
     "dynamic sampling": {"dynamic_sampling": 2},
-    "staleness": {"staleness": 1, "sample_unfinished": True, **SEVERAL},
+    "staleness": {"staleness": 1, **SEVERAL},
     "dropped and substituted": {"drop_above": 0.9, "substitute_flat": 0.5},
     "overlong": {"soft_overlong": 0.5},
     "noise": {"sampler_noise": 0.1, **SEVERAL},
@@ -37,7 +36,6 @@ OPTIONS = {
 
 
 QUICK = ("as it is", "shared prefix")
-RESUMED = ("mask", "shared prefix", "KL", "staleness", "noise")
 
 
 @pytest.mark.parametrize(
@@ -45,28 +43,11 @@ RESUMED = ("mask", "shared prefix", "KL", "staleness", "noise")
 )
 def test_no_operation_has_tensors_of_two_devices(make_trainer, monkeypatch, name):
     with on_second_device(monkeypatch):
-        trainer = make_trainer(max_steps=2, **OPTIONS[name])
+        # By our sampler: transformers' own now and then reads memory that nothing filled there.
+        trainer = make_trainer(max_steps=2, **{"sample_unfinished": True, **OPTIONS[name]})
         assert {one.device for one in trainer.model.parameters()} == {THERE}
         trainer.train()
     assert len(logged(trainer, "loss")) == 2
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter")  # it is copied
-@pytest.mark.parametrize("name", RESUMED)
-def test_a_resumed_training_mixes_none(make_trainer, monkeypatch, tmp_path, name):
-    """Taken up inside of a generated batch."""
-    changes = {
-        "steps_per_generation": 2,
-        "save_strategy": "steps",
-        "save_steps": 1,
-        **OPTIONS[name],
-    }
-    with on_second_device(monkeypatch):
-        make_trainer(max_steps=3, **changes).train()
-        trainer = make_trainer(max_steps=4, **changes)
-        trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
-    assert trainer.state.global_step == 4
 
 
 def test_what_a_gpu_refuses_is_refused(monkeypatch):
