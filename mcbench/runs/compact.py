@@ -2,11 +2,11 @@
 
 A parquet table with two columns, ``table`` and ``row``. Rows of the tables ``meta`` and ``eval``
 are JSON lines as the run recorded them, reals with six digits. A row of ``column`` is what all
-updates logged under one name, reals with four digits (times three): about half of what lines would
-take. What only grows stands as differences; the hour of each update is left out, and so are TRL's
-seconds of an update where the recorder's are there. ``sample`` are a few whole groups of the stored
-responses: the first :data:`SAMPLE_GROUPS` prompts of the first, a middle and the last generation,
-chosen without a look at what they hold. Equal records give equal bytes.
+updates logged under one name, reals with the digits of :func:`_digits`: about half of what lines
+would take. What only grows stands as differences; the hour of each update is left out, and so is
+what no figure reads and what follows from other columns (:data:`_LEFT_OUT`). ``sample`` are a few
+whole groups of the stored responses: the first :data:`SAMPLE_GROUPS` prompts of the first, a middle
+and the last generation, chosen without a look at what they hold. Equal records give equal bytes.
 
 What evaluations know of their problems beside the passes is the same for all runs of an experiment
 and stands beside them: ``problems-DIGEST.json``, without which a record cannot be read.
@@ -15,6 +15,7 @@ and stands beside them: ``problems-DIGEST.json``, without which a record cannot 
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 
 SAMPLE_GROUPS = 4
 _GROWING = {"step": 0, "elapsed_s": 1}  # digits after the point
+_NOISE = {"loss", "grad_norm", "clip_ratio/low_mean", "clip_ratio/high_mean"}
+_LEFT_OUT = re.compile(
+    r"time|num_tokens|reward_std|frac_reward_zero_std|clip_ratio/(low_min|high_max)"
+    r"|completions/((min|max)_length|(mean|min|max)_terminated_length)"
+    r"|mask/(eligible_any|truncated_incorrect)|rewards/.+/std"
+)
 _COUNTS = ("passes", "attempts")  # of a problem in one evaluation
 OF_PROBLEM = {"id", "form", "difficulty", "kind"}  # what else is known of one
 _OF_TOKENS = {"logprobs", "entropies", "log_ratios"}
@@ -88,9 +95,12 @@ def _rounded(value: Any, digits: int = 6) -> Any:
 def _columns(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """By name what the lines hold, and which lines where not all do."""
     found: list[dict[str, Any]] = []
-    names = dict.fromkeys(name for line in lines for name in line if name != "time")
+    names = dict.fromkeys(name for line in lines for name in line if not _LEFT_OUT.fullmatch(name))
     if "time/step_s" in names:
         names.pop("step_time", None)
+    rewards = [name for name in names if name.startswith("rewards/")]
+    if len(rewards) == 1:  # the mean of the only one is the reward
+        names.pop(rewards[0])
     for name in names:
         at = [i for i, line in enumerate(lines) if name in line]
         values = [lines[i][name] for i in at]
@@ -99,10 +109,17 @@ def _columns(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             steps = [round(b - a, _GROWING[name]) for a, b in pairwise(values)]
             values = [*values[:1], *steps]
         else:
-            values = _rounded(values, 3 if name.startswith("time/") or name == "step_time" else 4)
+            values = _rounded(values, _digits(name))
         column = {"name": name, "values": values}
         found.append(column if len(at) == len(lines) else {**column, "at": at})
     return found
+
+
+def _digits(name: str) -> int:
+    """Fewer where it is noise that no number is computed from."""
+    if name.startswith("time/") or name == "step_time":
+        return 2
+    return 3 if name in _NOISE else 4
 
 
 def _lines(columns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -221,8 +238,9 @@ def _cut(row: dict[str, Any]) -> dict[str, Any]:
                 found = {
                     k: v for k, v in found.items() if k not in ("pieces", "turns", *_OF_TOKENS)
                 }
-    for name in _OF_TOKENS & found.keys():
-        found[name] = [round(float(value), 3) for value in found[name]]
+    for name in _OF_TOKENS & found.keys():  # of a ratio it is told whether it was clipped
+        digits = 3 if name == "log_ratios" else 2
+        found[name] = [round(float(value), digits) for value in found[name]]
     return found
 
 
