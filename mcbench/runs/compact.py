@@ -98,10 +98,9 @@ def _columns(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     names = dict.fromkeys(name for line in lines for name in line if not _LEFT_OUT.fullmatch(name))
     if "time/step_s" in names:
         names.pop("step_time", None)
-    rewards = [name for name in names if name.startswith("rewards/")]
-    if len(rewards) == 1:  # the mean of the only one is the reward
-        names.pop(rewards[0])
     for name in names:
+        if name.startswith("rewards/") and all(x.get(name) == x.get("reward") for x in lines):
+            continue  # the only reward function
         at = [i for i, line in enumerate(lines) if name in line]
         values = [lines[i][name] for i in at]
         if name in _GROWING:
@@ -116,7 +115,7 @@ def _columns(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _digits(name: str) -> int:
-    """Fewer where it is noise that no number is computed from."""
+    """Fewer where it is noise, which figures draw and no claim reads."""
     if name.startswith("time/") or name == "step_time":
         return 2
     return 3 if name in _NOISE else 4

@@ -32,7 +32,7 @@ def test_what_follows_from_other_columns_is_left_out(tmp_path: Path) -> None:
     assert not alone.keys() & line.keys()
 
 
-def test_of_several_rewards_each_mean_is_kept(tmp_path: Path) -> None:
+def test_the_mean_of_a_reward_is_kept_where_it_is_not_all_of_the_reward(tmp_path: Path) -> None:
     means = {"rewards/code/mean": 0.5, "rewards/length/mean": 0.25}
     line = kept(tmp_path, reward=0.75, **means)
     assert {name: line[name] for name in means} == means
