@@ -159,6 +159,7 @@ def test_an_ablation_is_trained_live_and_ends_in_a_page(lab: Lab, folder: Path) 
     lab.until(running)
     (began,) = folder.glob("compared/trainings/*/lock")
     trainer = json.loads(began.read_text())["pid"]
+    lab.until("panel.sessionContext.session?.kernel")
     lab.tab.evaluate("panel.sessionContext.session.kernel.restart()")
     lab.until("panel.sessionContext.session?.kernel?.status === 'idle'")
     lab.until(running)

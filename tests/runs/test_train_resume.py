@@ -159,7 +159,8 @@ def test_evaluations_at_other_temperatures_and_on_a_part(tiny_settings, tmp_path
     assert 0 <= own["unique_programs"] <= 1
     kept = read_compact(write_compact(record, tmp_path / "kept.parquet"))
     assert [one["per_problem"] for one in kept.eval_lines] == [one["per_problem"] for one in lines]
-    assert kept.steps["loss"].tolist() == pytest.approx(record.steps["loss"].tolist(), rel=1e-3)
+    three_digits = pytest.approx(record.steps["loss"].tolist(), rel=5e-3)
+    assert kept.steps["loss"].tolist() == three_digits
     assert kept.steps["elapsed_s"].tolist() == pytest.approx(record.steps["elapsed_s"], abs=0.05)
     (tmp_path / "alone").mkdir()
     with pytest.raises(UserError, match=r"alone need problems-\w+\.json, which is not there"):
