@@ -55,14 +55,19 @@ def test_the_readme_counts_the_states_that_the_committed_pages_show():
     assert counts.replace(" supported", " are supported") in readme
 
 
-def test_what_is_known_is_short_and_says_whose_it_is():
-    readme = (ROOT / "README.md").read_text()
-    (known,) = re.findall(r"^\*\*What is known\*\*.*?(?=^\[`docs/results)", readme, re.M | re.S)
-    assert len([line for line in known.splitlines() if line]) <= 12
-    heads = re.findall(r"^- \*([^*]+):\*", known, re.M)
-    assert [head.split(",")[0] for head in heads] == [
-        "The paper's", "The paper's", "Ours", "Nobody knows yet",
-    ]  # fmt: skip
+def test_what_is_known_is_ten_sentences_with_intervals_and_whose_they_are():
+    """And the longer ones of results.md have the same intervals."""
+    told = [(ROOT / name).read_text() for name in ("README.md", "docs/results.md")]
+    known, long = (
+        re.findall(r"^\d+\. .*?(?=^\d+\. |^$)", text.split("What is known")[1], re.M | re.S)
+        for text in told
+    )
+    assert len(known) == 10 == len(long)
+    for short, whole in zip(known, long, strict=True):
+        for interval in re.findall(r"[−\d.]+ to [\d.−]+(?=[;)])", short):
+            assert interval in whole, short
+    assert sum(" to " in one for one in known) >= 9
+    assert "are of the paper, the others ours" in told[0]
 
 
 def examples():
