@@ -128,7 +128,7 @@ NOT_TESTABLE: Mapping[str, str] = _TABLES["not_testable"]
 
 
 NOTHING = Estimate(np.nan, 0)
-NOT_WHOLE = "its block is not whole, and not looked at before"
+NOT_WHOLE = "its block is not whole yet"
 
 
 @dataclass(frozen=True)

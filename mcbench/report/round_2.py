@@ -32,6 +32,21 @@ def counted(outcomes: Outcomes) -> str:
     return told + (f" ({unmeasured} not measured yet)" if unmeasured else "")
 
 
+def sentence(outcomes: Outcomes) -> str:
+    """What the hypotheses came to and each that is decided, with its effect; empty before any is
+    measured.
+    """
+    if all(not one.estimate.seeds for one in outcomes.values()):
+        return ""
+    told = [
+        f"{one.state.capitalize()}: {one.hypothesis.says.rstrip('.')} ({in_brackets(_part(one))})."
+        for one in outcomes.values()
+        if one.state != INCONCLUSIVE
+    ]
+    first = f"Of twelve hypotheses of round 2, on fresh seeds, {counted(outcomes)}."
+    return " ".join([first, *told])
+
+
 def hypotheses_table(outcomes: Outcomes) -> pd.DataFrame:
     """One row each: what it says, its primary, state, p after correction, why it is open."""
     return pd.DataFrame([_row(one) for one in outcomes.values()])

@@ -159,6 +159,7 @@ def build_site(folder: str | Path) -> list[Path]:
     second = outcomes([kept])
     results = with_second_round(claims.all_results(found), second)
     own = {name: one for name, one in results.items() if one.claim.whose == "paper"}
+    told = story(results)
     html = build_index(
         entries,
         [
@@ -168,7 +169,7 @@ def build_site(folder: str | Path) -> list[Path]:
             runs_section(records),
         ],
         claims.verdicts(own, index=True),
-        story(results),
+        [*told[:1], *filter(None, [round_2.sentence(second)]), *told[1:]],
         _main_chart(found),
         any(record.seed in SEEDS for record in records),
     )

@@ -100,7 +100,8 @@ def story(results: Results) -> list[str]:
         for name, one in results.items()
         if one.claim.whose == "paper" or not one.claim.directed
     }
-    return [one for one in [*told, *decided_sentences(own, named=True), asked_sentence(own)] if one]
+    clearest = decided_sentences(own, count=1, named=True)
+    return [one for one in [*told, *clearest, asked_sentence(own, count=1)] if one]
 
 
 def main_claim(results: Results) -> str:

@@ -17,6 +17,7 @@ import pytest
 
 from mcbench.claims import Result, read_measurements
 from mcbench.experiments.experiments import EXPERIMENTS
+from mcbench.experiments.round_2 import outcomes
 from mcbench.experiments.study import studies
 from mcbench.runs.records import finished_records
 from mcbench.runs.store import RunRecord
@@ -42,14 +43,20 @@ def _told(one: Result) -> list[Any]:
 
 
 def table(records: list[RunRecord]) -> dict[str, list[Any]]:
-    """The results by experiment, profile and claim."""
+    """The results by experiment, profile and claim, and round 2's by hypothesis."""
     rows = read_measurements(RECORDS)
-    return {
+    first = {
         f"{study.name} {study.profile} {name}": _told(one)
         for experiment in EXPERIMENTS
         for study in studies(experiment, records, rows)
         for name, one in study.results.items()
     }
+    second = {
+        f"round 2 {name}": [one.state, one.p, found.value, found.low, found.high, found.seeds]
+        for name, one in outcomes([RECORDS]).items()
+        if (found := one.estimate).seeds
+    }
+    return first | second
 
 
 def _flat(value: Any) -> Iterator[Any]:

@@ -9,7 +9,7 @@ from mcbench.claims import CLAIMS, Result
 from mcbench.claims.round_2 import END, NOT_WHOLE
 from mcbench.experiments.experiments import PlannedRun, planned_runs
 from mcbench.experiments.round_2 import outcomes, whole_block, with_second_round
-from mcbench.report.round_2 import claims_table, counted, hypotheses_table, lines, tiles
+from mcbench.report.round_2 import claims_table, counted, hypotheses_table, lines, sentence, tiles
 from mcbench.runs.compact import write_compact
 from mcbench.runs.store import RunRecord
 
@@ -70,6 +70,11 @@ def test_what_whole_blocks_say_stands_beside_what_is_open(limits: Path) -> None:
     assert tile.side == "for"
     assert tile.size == pytest.approx(25, abs=3)  # margins
     assert tile.track is not None
+    assert sentence(found).startswith(
+        "Of twelve hypotheses of round 2, on fresh seeds, 1 supported"
+    )
+    assert "Supported: All of the limit ends higher than half of it (+" in sentence(found)
+    assert sentence(outcomes([])) == ""
     assert any(line.startswith("H8  supported") for line in lines(found, {}))
 
 

@@ -70,6 +70,23 @@ def test_what_is_known_is_ten_sentences_with_intervals_and_whose_they_are():
     assert "are of the paper, the others ours" in told[0]
 
 
+def test_what_is_told_of_round_2_is_what_its_records_say():
+    frozen = json.loads((ROOT / "tests" / "claims" / "frozen.json").read_text())
+    page = (ROOT / "docs" / "results.md").read_text()
+    told = {
+        row[0]: row[2:] for row in re.findall(
+            r"^\| (H\d+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| (\w+)", page, re.M)
+    }  # fmt: skip
+    found = {}
+    for name, one in frozen.items():
+        if name.startswith("round 2 "):
+            state, _, value, low, high, _ = one
+            ends = f"{low:.1f} to {high:.1f}".replace("-", "−")
+            state = "open" if state == "inconclusive" else state
+            found[name.removeprefix("round 2 ")] = (f"{value:.1f}".replace("-", "−"), ends, state)
+    assert told == found
+
+
 def examples():
     """The Python of the trainer's page, in order."""
     page = (ROOT / "docs" / "trainer.md").read_text()
