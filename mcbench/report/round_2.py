@@ -43,7 +43,7 @@ def sentence(outcomes: Outcomes) -> str:
         for one in outcomes.values()
         if one.state != INCONCLUSIVE
     ]
-    first = f"Of twelve hypotheses of round 2, on fresh seeds, {counted(outcomes)}."
+    first = f"Round 2, twelve hypotheses on fresh seeds: {counted(outcomes)}."
     return " ".join([first, *told])
 
 

@@ -71,7 +71,7 @@ def test_what_whole_blocks_say_stands_beside_what_is_open(limits: Path) -> None:
     assert tile.size == pytest.approx(25, abs=3)  # margins
     assert tile.track is not None
     assert sentence(found).startswith(
-        "Of twelve hypotheses of round 2, on fresh seeds, 1 supported"
+        "Round 2, twelve hypotheses on fresh seeds: 1 supported"
     )
     assert "Supported: All of the limit ends higher than half of it (+" in sentence(found)
     assert sentence(outcomes([])) == ""
