@@ -6,7 +6,14 @@ import yaml
 from mcbench.claims.protocol import MAP_SEEDS
 from mcbench.errors import UserError
 from mcbench.experiments.arms import arm_config, check_arms
-from mcbench.experiments.experiments import ARMS, EXPERIMENTS, REGISTERED, plan_runs, planned_runs
+from mcbench.experiments.experiments import (
+    ARMS,
+    EXPERIMENTS,
+    REGISTERED,
+    ROUND_2,
+    plan_runs,
+    planned_runs,
+)
 from mcbench.experiments.study import named_by_settings, planned_study, studies
 
 
@@ -129,6 +136,7 @@ def test_every_committed_record_is_found_under_the_arms_it_was_trained_for(commi
                     continue  # registered, not trained yet
                 assert list(runs) == [arm for arm in experiment.arms if arm not in left]
                 assert all(len(seeds) >= 3 for seeds in runs.values())
+    found |= {one.config.run_id for name in ROUND_2 for one in planned_runs(name)}
     lora = {"recipe": "grpo_plus", "lora_rank": 32, "learning_rate": 1e-4}  # notebook 30 has it
     adapters = {one.config.run_id for one in plan_runs({"lora": lora}, ["smollm2-135m"], (80, 81))}
     assert found | adapters >= {one.run_id for one in committed}
