@@ -70,9 +70,7 @@ def test_what_whole_blocks_say_stands_beside_what_is_open(limits: Path) -> None:
     assert tile.side == "for"
     assert tile.size == pytest.approx(25, abs=3)  # margins
     assert tile.track is not None
-    assert sentence(found).startswith(
-        "Round 2, twelve hypotheses on fresh seeds: 1 supported"
-    )
+    assert sentence(found).startswith("Round 2, twelve hypotheses on fresh seeds: 1 supported")
     assert "Supported: All of the limit ends higher than half of it (+" in sentence(found)
     assert sentence(outcomes([])) == ""
     assert any(line.startswith("H8  supported") for line in lines(found, {}))
