@@ -61,7 +61,8 @@ def asked_sentence(results: Results, count: int = 2) -> str:
     of_each = {name: next(part for other, part in asked if other == name) for name, _ in asked}
     largest = [*of_each.values()][:count]
     words = (f"{spoken(part.name)}, {in_brackets(part)}" for part in largest)
-    return f"Asked by us, with the largest effects: {'; '.join(words)}." if largest else ""
+    effects = "effect" if len(largest) == 1 else "effects"
+    return f"Asked by us, with the largest {effects}: {'; '.join(words)}." if largest else ""
 
 
 def states_sentence(results: Results) -> str:
@@ -90,7 +91,7 @@ def again_sentence(results: Results) -> str:
 
 def story(results: Results) -> list[str]:
     """What was found in a few sentences, for who has a minute: the paper's main claim, its claims,
-    the clearest that show and do not, the largest effects of our own questions.
+    the clearest that shows and that does not, the largest effect of our own questions.
     """
     told = [main_claim(results), states_sentence(results)]
     if MAIN in results and not told[0]:
