@@ -8,8 +8,10 @@ what no figure reads and what follows from other columns (:data:`_LEFT_OUT`). ``
 whole groups of the stored responses: the first :data:`SAMPLE_GROUPS` prompts of the first, a middle
 and the last generation, chosen without a look at what they hold. Equal records give equal bytes.
 
-What evaluations know of their problems beside the passes is the same for all runs of an experiment
-and stands beside them: ``problems-DIGEST.json``, without which a record cannot be read.
+``passes`` are those of all evaluations of the same problems, problem by problem: next to each other
+they are more alike. What many records share stands once beside them, and they cannot be read
+without it: what evaluations know of their problems, ``problems-DIGEST.json``, and what a run was
+trained with, ``environment-DIGEST.json``.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -30,15 +32,16 @@ from mcbench.runs.store import Run, RunRecord, read_run
 if TYPE_CHECKING:
     import pandas as pd
 
-SAMPLE_GROUPS = 4
+SAMPLE_GROUPS = 3
 _GROWING = {"step": 0, "elapsed_s": 1}  # digits after the point
 _NOISE = {"loss", "grad_norm", "clip_ratio/low_mean", "clip_ratio/high_mean"}
 _LEFT_OUT = re.compile(
-    r"time|num_tokens|reward_std|frac_reward_zero_std|clip_ratio/(low_min|high_max)"
+    r"time|time/update_s|num_tokens|reward_std|frac_reward_zero_std|clip_ratio/(low_min|high_max)"
     r"|completions/((min|max)_length|(mean|min|max)_terminated_length)"
     r"|mask/(eligible_any|truncated_incorrect)|rewards/.+/std"
 )
 _COUNTS = ("passes", "attempts")  # of a problem in one evaluation
+_ENVIRONMENT = ("versions", "hardware", "processes", "sandbox")
 OF_PROBLEM = {"id", "form", "difficulty", "kind"}  # what else is known of one
 _OF_TOKENS = {"logprobs", "entropies", "log_ratios"}
 SAMPLE_CHARACTERS = 4_000  # of a prompt or a response; what is cut is said in its place
@@ -47,8 +50,8 @@ SAMPLE_CHARACTERS = 4_000  # of a prompt or a response; what is cut is said in i
 def write_compact(run: Run | RunRecord, path: str | Path, samples: bool = True) -> Path:
     """Write the compact form of a finished run to ``path``, with or without its responses.
 
-    ``path`` may be a folder: the file is then named after the run. The lists of problems that its
-    folder lacks are written too.
+    ``path`` may be a folder: the file is then named after the run. What it shares with others and
+    its folder lacks is written too.
 
     Raises:
         UserError: the run is not finished.
@@ -59,10 +62,12 @@ def write_compact(run: Run | RunRecord, path: str | Path, samples: bool = True) 
     record = read_run(run.path) if isinstance(run, Run) else run
     if record.state != "finished":
         raise UserError(f"run {record.run_id} is {record.state}; only finished runs are kept")
-    rows = [("meta", record.meta)]
+    shared: dict[str, str] = {}
+    rows: list[tuple[str, Any]] = [("meta", _without_environment(record.meta, shared))]
     rows += [("column", one) for one in _columns(record.step_lines)]
-    evals, problems = _without_problems(record.eval_lines)
+    evals, passes = _without_problems(record.eval_lines, shared)
     rows += [("eval", _rounded(line)) for line in evals]
+    rows += [("passes", one) for one in passes]
     if samples:
         rows += [("sample", line) for line in record.sample_lines or chosen_samples(record)]
     path = Path(path)
@@ -75,8 +80,9 @@ def write_compact(run: Run | RunRecord, path: str | Path, samples: bool = True) 
     pq.write_table(
         table, data, compression="brotli", compression_level=11, write_statistics=False,
         use_dictionary=False, store_schema=False,
+        column_encoding={"row": "DELTA_LENGTH_BYTE_ARRAY"},
     )  # fmt: skip
-    for name, text in problems.items():
+    for name, text in shared.items():
         if not (path.parent / name).exists():
             write_atomic(path.parent / name, text)
     write_atomic(path, data.getvalue().to_pybytes())
@@ -134,25 +140,41 @@ def _lines(columns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return lines
 
 
+def _share(kind: str, what: Any, shared: dict[str, str]) -> str:
+    """The name of the file beside records that holds it, which is put into ``shared``."""
+    text = json.dumps(what)
+    name = f"{kind}-{digest([text])}.json"
+    shared[name] = text
+    return name
+
+
+def _without_environment(meta: dict[str, Any], shared: dict[str, str]) -> dict[str, Any]:
+    """What is known of a run, with the name of its environment's file in place of that."""
+    own = {name: value for name, value in meta.items() if name not in _ENVIRONMENT}
+    environment = {name: meta[name] for name in _ENVIRONMENT if name in meta}
+    return {**own, "environment": _share("environment", environment, shared)}
+
+
 def _without_problems(
-    lines: Sequence[dict[str, Any]],
-) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Evaluation lines with the passes and attempts alone, and by file name the lists of problems
-    they are of; ``problems`` in a line is the name of its list.
+    lines: Sequence[dict[str, Any]], shared: dict[str, str]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Evaluation lines with the attempts and the name of their problems' file alone; for each file
+    the passes of its lines, a row a problem.
     """
-    known: dict[str, str] = {}
+    passes: dict[str, list[list[Any]]] = defaultdict(list)
     short = []
     for line in lines:
         if "per_problem" not in line:
             short.append(line)
             continue
-        own = [{k: v for k, v in row.items() if k not in _COUNTS} for row in line["per_problem"]]
-        text = json.dumps(own)
-        file = f"problems-{digest([text])}.json"
-        known[file] = text
-        counts = {name: [row[name] for row in line["per_problem"]] for name in _COUNTS}
-        short.append({**line, "per_problem": {"problems": file, **counts}})
-    return short, known
+        rows = line["per_problem"]
+        known = [{k: v for k, v in row.items() if k not in _COUNTS} for row in rows]
+        file = _share("problems", known, shared)
+        passes[file].append([row["passes"] for row in rows])
+        attempts = [row["attempts"] for row in rows]
+        short.append({**line, "per_problem": {"problems": file, "attempts": attempts}})
+    turned = [{"problems": file, "passes": [*zip(*of, strict=True)]} for file, of in passes.items()]
+    return short, turned
 
 
 class Problems(Sequence[dict[str, Any]]):
@@ -181,28 +203,44 @@ class Problems(Sequence[dict[str, Any]]):
         return isinstance(other, Sequence) and [*self] == [*other]
 
 
-def _with_problems(line: dict[str, Any], folder: str) -> dict[str, Any]:
-    """A line as it was recorded."""
+def _with_problems(
+    line: dict[str, Any], folder: str, passes: Mapping[str, Iterator[tuple[Any, ...]]]
+) -> dict[str, Any]:
+    """A line as it was recorded; it takes its passes."""
     if "per_problem" not in line:
         return line
     found = line["per_problem"]
-    counts = [found[name] for name in _COUNTS]
-    return {**line, "per_problem": Problems(_problems(folder, found["problems"]), *counts)}
+    name = found["problems"]
+    known, counts = _problems(folder, name), list(next(passes[name], ()))
+    return {**line, "per_problem": Problems(known, counts, found["attempts"])}
 
 
 @cache
 def _problems(folder: str, name: str) -> list[dict[str, Any]]:
-    path = Path(folder, name)
+    found: list[dict[str, Any]] = _beside(folder, name)
     try:
-        found: list[dict[str, Any]] = json.loads(path.read_text())
         if not all(row.keys() >= OF_PROBLEM for row in found):
             raise ValueError(f"a problem lacks one of {', '.join(sorted(OF_PROBLEM))}")
-    except (AttributeError, OSError, ValueError) as error:
-        raise UserError(
-            f"the records of {path.parent} need {path.name}, which is not there or damaged "
-            f"({error}); copy it from where they were written"
-        ) from None
+    except (AttributeError, TypeError, ValueError) as error:
+        raise _needs(Path(folder, name), error) from None
     return found
+
+
+@cache
+def _beside(folder: str, name: str) -> Any:
+    """What records share, from its file."""
+    path = Path(folder, name)
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise _needs(path, error) from None
+
+
+def _needs(path: Path, error: Exception) -> UserError:
+    return UserError(
+        f"the records of {path.parent} need {path.name}, which is not there or damaged "
+        f"({error}); copy it from where they were written"
+    )
 
 
 class Stored(Protocol):
@@ -258,9 +296,14 @@ def read_compact(path: str | Path) -> RunRecord:
         for kind, row in zip(columns["table"], columns["row"], strict=True):
             rows[kind].append(json.loads(row))
         (meta,) = rows["meta"]
+        folder = str(Path(path).parent)
+        meta |= _beside(folder, meta.pop("environment"))
         steps = _lines(rows["column"])
-        evals = [_with_problems(row, str(Path(path).parent)) for row in rows["eval"]]
+        passes = {one["problems"]: zip(*one["passes"], strict=True) for one in rows["passes"]}
+        evals = [_with_problems(row, folder, passes) for row in rows["eval"]]
         known = all(isinstance(one, dict) for one in (meta, *rows["sample"]))
+    except UserError:  # a file beside it
+        raise
     except FileNotFoundError:
         raise UserError(f"record {path} does not exist") from None
     except (

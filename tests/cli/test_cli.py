@@ -257,7 +257,7 @@ def test_a_reader_that_stops_early_is_no_error():
 def few_records(tmp_path):
     """Four committed records with what they need, two of each of two arms."""
     records = Path(__file__).parents[2] / "reports" / "records"
-    for path in records.glob("problems-*.json"):
+    for path in records.glob("*-*.json"):
         (tmp_path / path.name).symlink_to(path)
     for name, settings in (("microcoder", {"mask_ratio": 0.3}), ("grpo_plus", {})):
         for seed in (10, 11):

@@ -4,6 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from mcbench.errors import UserError
 from mcbench.runs.compact import read_compact, write_compact
 
 from .synthetic import make_record
@@ -36,3 +39,27 @@ def test_the_mean_of_a_reward_is_kept_where_it_is_not_all_of_the_reward(tmp_path
     means = {"rewards/code/mean": 0.5, "rewards/length/mean": 0.25}
     line = kept(tmp_path, reward=0.75, **means)
     assert {name: line[name] for name in means} == means
+
+
+def test_what_records_share_stands_once_beside_them(tmp_path: Path) -> None:
+    records = [make_record(arm, 0, steps=20) for arm in ("grpo", "microcoder")]
+    paths = [write_compact(record, tmp_path, samples=False) for record in records]
+    assert len([*tmp_path.glob("environment-*.json")]) == 1
+    (problems,) = tmp_path.glob("problems-*.json")
+    for record, again in zip(records, map(read_compact, paths), strict=True):
+        assert again.meta == record.meta
+        assert [[*line["per_problem"]] for line in again.eval_lines] == [
+            line["per_problem"] for line in record.eval_lines
+        ]
+    (tmp_path / "alone").mkdir()
+    lost = paths[0].rename(tmp_path / "alone" / paths[0].name)
+    with pytest.raises(
+        UserError, match=r"^the records of .*alone need environment-\w+\.json, which"
+    ):
+        read_compact(lost)
+    environment = next(tmp_path.glob("environment-*.json"))
+    environment.rename(lost.parent / environment.name)
+    with pytest.raises(
+        UserError, match=f"^the records of .*alone need {problems.name}, which is not"
+    ):
+        read_compact(lost)

@@ -93,7 +93,7 @@ def folder(tmp_path):
     """One record of ours, and everything else."""
     found = tmp_path / "runs"
     found.mkdir()
-    for path in (OURS, *RECORDS.glob("problems-*.json")):
+    for path in (OURS, *RECORDS.glob("*-*.json")):
         shutil.copy(path, found)
     for name, text in FOREIGN.items():
         (found / name).mkdir()

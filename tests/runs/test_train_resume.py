@@ -163,7 +163,7 @@ def test_evaluations_at_other_temperatures_and_on_a_part(tiny_settings, tmp_path
     assert kept.steps["loss"].tolist() == three_digits
     assert kept.steps["elapsed_s"].tolist() == pytest.approx(record.steps["elapsed_s"], abs=0.05)
     (tmp_path / "alone").mkdir()
-    with pytest.raises(UserError, match=r"alone need problems-\w+\.json, which is not there"):
+    with pytest.raises(UserError, match=r"alone need environment-\w+\.json, which is not"):
         read_compact((tmp_path / "kept.parquet").rename(tmp_path / "alone" / "kept.parquet"))
 
 
