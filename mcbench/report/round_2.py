@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 
@@ -33,18 +34,22 @@ def counted(outcomes: Outcomes) -> str:
 
 
 def sentence(outcomes: Outcomes) -> str:
-    """What the hypotheses came to and each that is decided, with its effect; empty before any is
-    measured.
+    """What the hypotheses came to and each that is decided, shortly, with its effect; empty before
+    any is measured.
     """
     if all(not one.estimate.seeds for one in outcomes.values()):
         return ""
-    told = [
-        f"{one.state.capitalize()}: {one.hypothesis.says.rstrip('.')} ({in_brackets(_part(one))})."
-        for one in outcomes.values()
-        if one.state != INCONCLUSIVE
-    ]
-    first = f"Round 2, twelve hypotheses on fresh seeds: {counted(outcomes)}."
-    return " ".join([first, *told])
+    told = [f"Round 2, twelve hypotheses on fresh seeds: {counted(outcomes)}."]
+    for state in (SUPPORTED, REFUTED):
+        if of := [_shortly(one) for one in outcomes.values() if one.state == state]:
+            told.append(f"{state.capitalize()}: {'; '.join(of)}.")
+    return " ".join(told)
+
+
+def _shortly(one: Outcome) -> str:
+    """Without what it is an average over, and what it is taken to mean."""
+    says = re.split(r": |, on average", one.hypothesis.says.rstrip("."))[0]
+    return f"{says} ({in_brackets(_part(one))})"
 
 
 def hypotheses_table(outcomes: Outcomes) -> pd.DataFrame:

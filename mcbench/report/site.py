@@ -179,11 +179,16 @@ def build_site(folder: str | Path) -> list[Path]:
 
 def first_of(summary: str, most: int = 160) -> str:
     """A page's summary for the index: the first of its sentences, or what comes before a
-    semicolon, where the whole is longer than ``most`` letters.
+    semicolon, where the whole is longer than ``most`` letters; before a colon where that is, too,
+    and half as much comes before it.
     """
     if len(summary) <= most:
         return summary
-    return re.split(r"(?<=[^\d])\. |; ", summary, maxsplit=1)[0].rstrip(".") + "."
+    first = re.split(r"(?<=[^\d])\. |; ", summary, maxsplit=1)[0]
+    before = first.split(": ", 1)[0]
+    if len(first) > most and len(before) > most / 2:
+        first = before
+    return first.rstrip(".") + "."
 
 
 def _main_chart(found: Mapping[str, Sequence[Study]]) -> Ends | None:

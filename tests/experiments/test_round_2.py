@@ -1,12 +1,13 @@
 """Round 2 from folders of records: a block counts when it is whole."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mcbench.claims import CLAIMS, Result
-from mcbench.claims.round_2 import END, NOT_WHOLE
+from mcbench.claims.round_2 import END, HYPOTHESES, NOT_WHOLE
 from mcbench.experiments.experiments import PlannedRun, planned_runs
 from mcbench.experiments.round_2 import outcomes, whole_block, with_second_round
 from mcbench.report.round_2 import claims_table, counted, hypotheses_table, lines, sentence, tiles
@@ -73,6 +74,8 @@ def test_what_whole_blocks_say_stands_beside_what_is_open(limits: Path) -> None:
     assert sentence(found).startswith("Round 2, twelve hypotheses on fresh seeds: 1 supported")
     assert "Supported: All of the limit ends higher than half of it (+" in sentence(found)
     assert sentence(outcomes([])) == ""
+    shortly = sentence({"H1": replace(found["H8"], hypothesis=HYPOTHESES[0])})
+    assert "higher than averaging it over tokens (+" in shortly
     assert any(line.startswith("H8  supported") for line in lines(found, {}))
 
 
