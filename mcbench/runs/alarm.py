@@ -4,7 +4,7 @@ Hacking: which tests the reward does not see, and when the gap is a warning; see
 :class:`mcbench.evaluator.AuditedCodeReward` for what is judged a second time. Exploding: one term
 of a loss, such as an unbounded KL estimate, grows by orders of magnitude in single updates. The
 gradient is clipped, so that training goes on and every curve of rewards looks whole, but what
-clipping leaves of such an update is the direction of a few tokens: noise.
+clipping leaves of such an update is the direction of a few tokens.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def exploded(*runs: Mapping[str, Any] | pd.DataFrame) -> str:
     if not told:
         return ""
     clipped = any(one.keys() & {_KL, _NORM} for one in found)
-    means = "; clipped, such an update can be a step of noise" if clipped else ""
+    means = "; clipped, such an update can be the step of a few tokens" if clipped else ""
     return f"exploding loss: {' and '.join(told)}{means}"
 
 

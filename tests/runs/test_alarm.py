@@ -107,7 +107,7 @@ def test_a_warning_is_about_the_last_generations():
 
 # Exploding terms --------------------------------------------------------------------------------
 
-NOISE = "; clipped, such an update can be a step of noise"
+NOISE = "; clipped, such an update can be the step of a few tokens"
 
 
 def columns(count=20, **changed):
