@@ -5,7 +5,7 @@ TRL's loss has the estimator k3 (Schulman 2020; Shao et al. 2024, Eq. 4) of each
     k3 = exp(x) - x - 1,   x = log π_ref - log π_θ,
 
 which is unbounded: one token that the reference finds likely and the policy no longer does adds
-exp(x) nats, and the clipped gradient of that update is its own. verl's ``low_var_kl``
+exp(x) nats, and the clipped gradient of that update is that token's. verl's ``low_var_kl``
 clamps it:
 
     min(k3(clamp(x, -20, 20)), 10).

@@ -107,7 +107,7 @@ def test_a_warning_is_about_the_last_generations():
 
 # Exploding terms --------------------------------------------------------------------------------
 
-NOISE = "; clipped, such an update can be the step of a few tokens"
+FEW_TOKENS = "; clipped, such an update can be the step of a few tokens"
 
 
 def columns(count=20, **changed):
@@ -127,20 +127,20 @@ def columns(count=20, **changed):
         ({"kl": {3: 5.0}, "grad_norm": {12: 200.0}}, ""),  # not above
         (
             {"kl": {3: 6.66}},
-            f"the mean KL passed 5 nats a token in 1 update (first at 3, largest 6.7){NOISE}",
+            f"the mean KL passed 5 nats a token in 1 update (first at 3, largest 6.7){FEW_TOKENS}",
         ),
         (
             {"kl": {12: 7.0, 14: 9148000.0}, "grad_norm": {12: 626100.0}},
             "the mean KL passed 5 nats a token in 2 updates (first at 12, largest 9,100,000) and "
             "the gradient norm passed 1,000 times its median in 1 update (first at 12, largest "
-            f"630,000){NOISE}",
+            f"630,000){FEW_TOKENS}",
         ),
         ({"grad_norm": {8: 1e6}}, ""),  # a median of seven says nothing yet
         ({"grad_norm": {1: 0.0, 9: 1e6}}, ""),  # an update without a gradient is none of eight
         (
             {"grad_norm": {9: 1e12}},
             "the gradient norm passed 1,000 times its median in 1 update (first at 9, largest "
-            f"1e+12){NOISE}",
+            f"1e+12){FEW_TOKENS}",
         ),
         (
             {"loss": {4: float("nan"), 6: None}, "grad_norm": {5: float("inf")}},
@@ -167,7 +167,7 @@ def test_of_several_seeds_it_is_told_in_how_many():
     assert exploded(*runs) == (
         "exploding loss: the mean KL passed 5 nats a token in 2 of 3 seeds (1 to 2 updates each, "
         "first at 2, largest 8) and the loss or its gradient was no finite number in 1 of 3 seeds "
-        f"(1 update, first at 7){NOISE}"
+        f"(1 update, first at 7){FEW_TOKENS}"
     )
 
 
