@@ -11,6 +11,7 @@ from mcbench.cli import main
 from mcbench.errors import UserError
 from mcbench.experiments.study import run_study
 from mcbench.runs import trackers
+from mcbench.runs.compact import SAMPLE_GROUPS
 from mcbench.runs.resolve import resolve
 from mcbench.runs.store import Run, read_run
 from mcbench.runs.train import train
@@ -86,7 +87,12 @@ def test_what_is_recorded_is_sent(tmp_path):
     line = {"step": 8, "max_completion_length": 96, "attempts": 4, "pass_at_1": 0.25}
     for temperature, problems in ((1.0, 120), (0.6, 120), (1.0, 60)):
         run.append_eval({**line, "temperature": temperature, "per_problem": [{}] * problems})
-    columns = {"group": [0, 3, 4], "completion": list("abc"), "verdicts": ["AC", "WA", "RE"]}
+    last = SAMPLE_GROUPS - 1
+    columns = {
+        "group": [0, last, last + 1],
+        "completion": list("abc"),
+        "verdicts": ["AC", "WA", "RE"],
+    }
     run.write_completions(9, {**columns, "tokens": [[1], [2], [3]]})
     assert sent[:4] == [
         (3, {"reward": 0.5}),
@@ -97,7 +103,7 @@ def test_what_is_recorded_is_sent(tmp_path):
     step, name, frame = sent[4]
     assert (step, name) == (9, "responses")
     assert frame.to_dict("list") == {
-        "group": [0, 3], "completion": ["a", "b"], "verdicts": ["AC", "WA"],
+        "group": [0, last], "completion": ["a", "b"], "verdicts": ["AC", "WA"],
     }  # fmt: skip
 
 
