@@ -219,3 +219,13 @@ def test_claims_of_two_kinds_stand_in_one_table_that_says_which_the_protocol_has
     assert "those of R1, W11 are in the protocol" in section.prose
     (section,) = claim_sections({name: results[name] for name in ("W11", "W12")})
     assert "no part of the protocol" not in section.prose
+
+
+def test_the_index_takes_what_comes_first_of_a_long_summary() -> None:
+    long = "what is told at length " * 9
+    assert site.first_of("Short: all of it.") == "Short: all of it."
+    assert site.first_of(f"One thing. {long}") == "One thing."
+    assert site.first_of(f"It ends highest, which {long[:80]}: {long}") == (
+        f"It ends highest, which {long[:80]}."
+    )
+    assert site.first_of(f"Every arm learns: {long}".rstrip()).startswith("Every arm learns: what")
