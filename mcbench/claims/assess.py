@@ -119,6 +119,7 @@ def assess(
     margins: float = 1.0,
     profile: str | None = None,
     by_feature: bool = True,
+    whole: bool = True,
 ) -> dict[str, Result]:
     """The results of all claims of an experiment, the paper's and ours, by id.
 
@@ -134,6 +135,8 @@ def assess(
             the one that decides.
         by_feature: whether results say what they would be on other features, which takes claims on
             accuracy twice as long.
+        whole: whether a decision needs all seeds of the protocol, where seeds are its own; a
+            verdict does.
     """
     runs = {arm: protocol.counted(seeds) for arm, seeds in runs.items()}
     measurements = protocol.counted_rows(measurements)
@@ -148,7 +151,7 @@ def assess(
     late = {arm for arm, of in runs.items() if not protocol.of_first_round(of.values())}
 
     def results(by_feature: bool) -> dict[str, Result]:
-        how = (curves, measurements, margins, profile, by_feature)
+        how = (curves, measurements, margins, profile, by_feature, whole)
         return _decided([measure(one, *how) for one in claims], late)
 
     found = results(by_feature=False)
@@ -185,6 +188,7 @@ def measure(
     margins: float = 1.0,
     profile: str | None = None,
     by_feature: bool = False,
+    whole: bool = True,
 ) -> Result:
     """The parts of a claim on the runs of one setting, or why there are none; state and p-value are
     those before any correction.
@@ -202,7 +206,7 @@ def measure(
         return Result(claim, len(evidence.seeds), reason=str(error), basis=basis)
     count = len(evidence.seeds) if claim.arms else min(part.estimate.seeds for part in parts)
     count = count if claim.seeds else 0
-    needed = protocol.needed(evidence.seeds, claim.seeds)
+    needed = protocol.needed(evidence.seeds, claim.seeds) if whole else claim.seeds
     few = f"{count} of the {needed} seeds it needs" if count < needed else ""
     same = alike(duplicates(arms))
     if same and claim.directed and not few:

@@ -31,7 +31,9 @@ def _trl(problem: Problem) -> Row:
 
 
 def _verl(problem: Problem) -> Row:
-    """verl: its reward gets ``reward_model.ground_truth``, tests as APPS writes them."""
+    """verl: its reward gets ``reward_model.ground_truth``, tests as APPS writes them, and
+    ``extra_info``.
+    """
     key = "args" if problem.form == "call" else "stdin"
     tests: Row = {
         "inputs": [test[key] for test in problem.tests],
@@ -44,7 +46,14 @@ def _verl(problem: Problem) -> Row:
         "prompt": prompt_for(problem, "chat"),
         "ability": "code",
         "reward_model": {"style": "rule", "ground_truth": json.dumps(tests)},
-        "extra_info": {"index": problem.id, "split": "train", "difficulty": problem.difficulty},
+        "extra_info": {
+            "index": problem.id,
+            "split": "train",
+            "difficulty": problem.difficulty,
+            "time_limit_s": problem.time_limit_s,
+            "memory_limit_mb": problem.memory_limit_mb,
+            "preamble": problem.preamble,
+        },
     }
 
 
@@ -57,6 +66,8 @@ def _unsaid(problem: Problem) -> str:
     rules = {"rtol", "atol", "any_order", "result_arg", "space_sensitive"}
     if any(test.get(name) for test in problem.tests for name in rules):
         return "answers have a tolerance, an order, white space or a place of their own"
+    if any(test.get("case_sensitive") is not None for test in problem.tests):
+        return "answers have a rule of their own on letter case"
     return ""
 
 

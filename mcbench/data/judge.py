@@ -6,14 +6,20 @@ import json
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from mcbench.data.audit import StageFailed
 from mcbench.data.schema import Problem
 from mcbench.evaluator import Evaluator, Submission
-from mcbench.evaluator.compare import RULE_NAMES, Rules, compare_text, compare_values
+from mcbench.evaluator.compare import (
+    RULE_NAMES,
+    Rules,
+    compare_text,
+    compare_values,
+    has_real_numbers,
+)
 from mcbench.evaluator.submission import Result, TestResult
 
 _MAX_ANSWER = 1 << 20  # characters of an answer that are kept; no test wants more
@@ -24,15 +30,16 @@ class Answer:
     """What a program did with one input: how it ended, and its output if it ended well.
 
     The value of assertions is whether they hold, that of a problem with a checker whether it
-    accepts. ``right``: it is what the test wants. ``reason`` says why the evaluator itself failed
-    (verdict IE).
+    accepts. ``right``: it is what the test wants. Of verdict IE ``lost`` says why the evaluator
+    itself failed, ``fault`` what is wrong with the test.
     """
 
     verdict: str
     value: Any = None
     time_s: float = 0.0
     right: bool = False
-    reason: str = ""
+    lost: str = ""
+    fault: str = ""
 
     @property
     def ended_well(self) -> bool:
@@ -68,15 +75,20 @@ def _asked(code: str, problem: Problem, captures: Sequence[_Capture], number: in
     return problem.submission(code, tests=tests)
 
 
-def _answer(problem: Problem, test: dict[str, Any], end: TestResult, capture: _Capture) -> Answer:
+def _answer(
+    problem: Problem, test: dict[str, Any], end: TestResult, capture: _Capture, real: bool
+) -> Answer:
     if _is_judged(problem) and end.verdict in ("AC", "WA"):
         right = end.verdict == "AC"
         return Answer("AC", right, end.time_s, right)
     if end.verdict == "AC":
-        right = accepts(test, expected_of(test), capture.value)
+        right = accepts(test, expected_of(test), capture.value, real)
         return Answer("AC", capture.value, end.time_s, right)
-    reason = end.message or "no reason given" if end.verdict == "IE" else ""
-    return Answer("OLE" if end.verdict == "WA" else end.verdict, None, end.time_s, reason=reason)
+    if end.verdict == "IE":
+        told = end.message or "no reason given"
+        lost, fault = (told, "") if end.lost else ("", told)
+        return Answer("IE", None, end.time_s, lost=lost, fault=fault)
+    return Answer("OLE" if end.verdict == "WA" else end.verdict, None, end.time_s)
 
 
 class Judge:
@@ -101,29 +113,30 @@ class Judge:
         captures = [[_Capture() for _ in problem.tests] for _, problem in programs]
         numbered = enumerate(zip(programs, captures, strict=True))
         asked = [_asked(*program, kept, number) for number, (program, kept) in numbered]
-        return [
-            [_answer(problem, *of) for of in zip(problem.tests, result.tests, kept, strict=True)]
-            for (_, problem), result, kept in zip(
-                programs, self.results(asked), captures, strict=True
-            )
-        ]
+        results = self.results(asked)
+        answers = []
+        for (_, problem), result, kept in zip(programs, results, captures, strict=True):
+            real = shows_reals(problem.tests)
+            each = zip(problem.tests, result.tests, kept, strict=True)
+            answers.append([_answer(problem, *of, real) for of in each])
+        return answers
 
     def results(self, submissions: Sequence[Submission], early_exit: bool = False) -> list[Result]:
         """The evaluator's results; submissions on which it failed itself are run a second time.
 
         Raises:
-            StageFailed: it failed on all of them.
+            StageFailed: it failed on all of them, and by no fault of a test's.
         """
         start = time.monotonic()
         results = self.evaluator.evaluate(submissions, early_exit)
-        failed = [n for n, result in enumerate(results) if "IE" in result.verdicts]
+        failed = [n for n, result in enumerate(results) if _lost(result)]
         again = self.evaluator.evaluate([submissions[n] for n in failed], early_exit)
         self.seconds += time.monotonic() - start
         self.tests += sum(len(result.tests) for result in [*results, *again])
         for number, result in zip(failed, again, strict=True):
             results[number] = result
-        if results and all("IE" in result.verdicts for result in results):
-            reason = next(one.message for one in results[0].tests if one.verdict == "IE")
+        if results and all(map(_lost, results)):
+            reason = _lost(results[0])[0].message
             raise StageFailed(
                 f"the evaluator failed on all of {len(results)} programs "
                 f"({reason or 'no reason given'}), which says nothing about them; see mcbench "
@@ -132,17 +145,33 @@ class Judge:
         return results
 
 
+def _lost(result: Result) -> list[TestResult]:
+    """The tests that the evaluator could not judge."""
+    return [test for test in result.tests if test.lost]
+
+
+def shows_reals(tests: Sequence[dict[str, Any]]) -> bool:
+    """Whether a program's tests show that its answers are real numbers."""
+    return any("stdin" in test and has_real_numbers(test["expected"]) for test in tests)
+
+
 def expected_of(test: dict[str, Any]) -> Any:
     """What a test expects; of assertions, that they hold."""
     return True if "code" in test else test["expected"]
 
 
-def accepts(test: dict[str, Any], expected: Any, value: Any) -> bool:
-    """Whether ``value`` answers ``expected`` under the test's own options."""
+def accepts(test: dict[str, Any], expected: Any, value: Any, real: bool = False) -> bool:
+    """Whether ``value`` answers ``expected`` under the test's own options.
+
+    Args:
+        real: some test of the problem :func:`shows_reals`, as the evaluator asks.
+    """
     if "code" in test or ("stdin" in test and isinstance(value, bool)):  # judged, not compared
         return bool(value is (expected if isinstance(expected, bool) else True))
     rules = Rules(**{name: test[name] for name in RULE_NAMES if name in test})
     if "stdin" in test:
+        real = real and not rules.stated_tolerance and not has_real_numbers(expected)
+        rules = replace(rules, real=rules.real or real)
         return isinstance(value, str) and compare_text(expected, value, rules).accepted
     return compare_values(expected, value, rules).accepted
 

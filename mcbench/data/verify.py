@@ -24,6 +24,7 @@ from mcbench.data.mutants import mutants
 from mcbench.data.pipeline import BatchStage, Outcome
 from mcbench.data.programs import cases, installed, is_python, missing_module
 from mcbench.data.schema import Problem
+from mcbench.errors import UserError
 from mcbench.evaluator.submission import Result
 from mcbench.settings import Settings, Share
 
@@ -102,6 +103,10 @@ class Verify(BatchStage):
         if not record.tests:
             return ledger.drop(record, "too_few_tests", "no tests")
         programs = [code for code in record.references if is_python(code)]
+        try:  # what the evaluator refuses costs itself and no more
+            record.submission("pass")
+        except UserError as error:
+            return ledger.drop(record, "malformed", str(error))
         header = f"{record.preamble}\n"
         runnable = tuple(code for code in programs if not missing_module(header + code))
         if runnable:
@@ -189,7 +194,7 @@ class Verify(BatchStage):
         spare: the reward runs beside other work. Also the first one's slowest time.
         """
         answers = (a for one in references for column in one.answers for a in column)
-        if reason := next((answer.reason for answer in answers if answer.reason), ""):
+        if reason := next((answer.lost for answer in answers if answer.lost), ""):
             detail = f"the evaluator itself failed twice: {reason}"
             ledger.drop(record, "not_judged", detail)
             return None
@@ -210,6 +215,10 @@ class Verify(BatchStage):
     ) -> Problem | None:
         good = [reference for reference in references if reference.may_be_right()]
         if not good:
+            faults = [column[0].fault for column in references[0].answers if column[0].fault]
+            if 2 * len(faults) > len(problem.tests):  # no program could pass half of them
+                told = f"{len(faults)} of {len(problem.tests)} tests fail themselves: {faults[0]}"
+                return ledger.drop(problem, "faulty_tests", told)
             return ledger.drop(problem, "wrong_reference", references[0].endings())
         found = [_unusable(problem, test, good, n) for n, test in enumerate(problem.tests)]
         kept = [number for number, reason in enumerate(found) if not reason]
@@ -304,6 +313,8 @@ def _unusable(
         return "too slow"
     if any(varies(test, column) for column in answers):
         return "flaky"
+    if all(column[0].fault for column in answers):
+        return "fails itself"
     if not any(column[0].ended_well for column in answers):
         return "no reference answers"
     passing = sum(reference.passed[number] for reference in references)

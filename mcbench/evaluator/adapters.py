@@ -17,9 +17,10 @@ from typing import Any
 
 from mcbench.errors import UserError
 from mcbench.evaluator.evaluator import Evaluator
-from mcbench.evaluator.reward import CodeReward, json_value
+from mcbench.evaluator.reward import OWN, CodeReward, json_value
 from mcbench.evaluator.submission import require
 
+_COLUMNS = ("tests", "form", *OWN)
 _mine = threading.local()
 
 
@@ -36,33 +37,37 @@ def verl_score(
     them: JSON with ``inputs``, ``outputs`` and, for a method, ``fn_name``. A program's input or
     output is text or a list of lines, a method's input a list of arguments, or text with one a
     line. Where every output of a method is a list of one, the sets may have wrapped it: as to their
-    own judge, a program is right that answers all of them in the one or the other reading.
+    own judge, a program is right that answers all of them in the one or the other reading. A
+    problem's own ``time_limit_s``, ``memory_limit_mb`` and ``preamble`` stand in ``extra_info``.
 
     Raises:
         UserError: tests of another form; it names the row (``index`` of ``extra_info``) and field.
     """
+    about = extra_info or {}
+    own = {name: about.get(name) for name in ("time_limit_s", "memory_limit_mb", "preamble")}
     try:
         form, name, readings = _apps(ground_truth)
+        own |= {"form": form, "fn_name": name}
+        return max(_reward(solution_str, own | {"tests": tests}) for tests in readings)
     except UserError as error:
-        row = (extra_info or {}).get("index", "?")
-        raise UserError(f"{data_source}, row {row}: {error}") from None
-    return max(_reward(solution_str, tests, form, name) for tests in readings)
+        raise UserError(f"{data_source}, row {about.get('index', '?')}: {error}") from None
 
 
 async def verifiers_reward(task: Any, trace: Any) -> float:
     """A ``@reward`` of verifiers (0.4): ``task`` has the fields ``tests`` and ``form`` that
-    `CodeReward` reads, and ``fn_name`` for a method; the last reply of ``trace`` is judged.
+    `CodeReward` reads, and of its others those that the problem has (``fn_name`` for a method); the
+    last reply of ``trace`` is judged.
     """
-    row = (getattr(task, name, "") for name in ("tests", "form", "fn_name"))
-    return await asyncio.to_thread(_reward, trace.last_reply, *row)
+    row = {name: getattr(task, name, None) for name in _COLUMNS}
+    return await asyncio.to_thread(_reward, trace.last_reply, row)
 
 
 async def rubric_reward(completion: Any, info: Mapping[str, Any]) -> float:
     """A function of a ``Rubric`` of verifiers (before 0.4); the fields of `verifiers_reward` are
     those of ``info``.
     """
-    row = (info.get(name, "") for name in ("tests", "form", "fn_name"))
-    return await asyncio.to_thread(_reward, completion, *row)
+    row = {name: info.get(name) for name in _COLUMNS}
+    return await asyncio.to_thread(_reward, completion, row)
 
 
 def _apps(ground_truth: str | Mapping[str, Any]) -> tuple[str, str, list[list[dict[str, Any]]]]:
@@ -134,8 +139,9 @@ def _value(expected: Any, given: Any) -> Any:
     return expected
 
 
-def _reward(response: Any, tests: Any, form: str, fn_name: str) -> float:
+def _reward(response: Any, row: Mapping[str, Any]) -> float:
     if getattr(_mine, "process", None) != os.getpid():  # a fork has none that it could use
         _mine.reward, _mine.process = CodeReward(Evaluator(workers=1), overlap=False), os.getpid()
-    (reward,) = _mine.reward([""], [response], tests=[tests], form=[form], fn_name=[fn_name])
+    columns = {name: [value] for name, value in row.items() if value is not None}
+    (reward,) = _mine.reward([""], [response], **columns)
     return float(reward or 0.0)

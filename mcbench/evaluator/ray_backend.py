@@ -184,7 +184,7 @@ class _Call:
                 self.waiting.append([index])
                 continue
             count = 1 if self.early_exit else len(self.submissions[index].tests)
-            failure = TestResult("IE", message="the evaluator actor died")
+            failure = TestResult("IE", message="the evaluator actor died", lost=True)
             self.results[index] = Result((failure,) * count)
 
 

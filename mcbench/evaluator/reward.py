@@ -18,8 +18,8 @@ from mcbench.evaluator.submission import FORMS, Result, Submission, Test, make_t
 _log = logging.getLogger(__name__)
 _MOST_SAID = 100  # reasons; a faulty set may have as many as tests
 LogExtra = Callable[[str, list[str]], None]
-# Columns that a problem may have.
-_OWN = ("fn_name", "preamble", "time_limit_s", "memory_limit_mb", "checker", "checker_protocol")
+OWN = ("fn_name", "preamble", "time_limit_s", "memory_limit_mb", "checker", "checker_protocol")
+"""Columns that a problem may have."""
 NO_CODE = "no code"  # stands in for verdicts where the response holds no complete program
 
 
@@ -110,10 +110,11 @@ class CodeReward:
         tests, form = columns.get("tests"), columns.get("form")
         if tests is None or form is None:
             raise UserError("the code reward needs the dataset columns tests and form")
+        tests = list(tests)  # items of a lazy column are new ones each time, and share their ids
         parsed: dict[tuple[Any, ...], list[Test]] = {}
         found: dict[int, Submission] = {}
         for place, completion in enumerate(completions):
-            own = {name: columns[name][place] for name in _OWN if columns.get(name)}
+            own = {name: columns[name][place] for name in OWN if columns.get(name) is not None}
             checker = own.get("checker") or "", own.get("checker_protocol") or "score"
             given, row = tests[place], (form[place], own.get("fn_name"), *checker)
             key = given if isinstance(given, str) else id(given), *row

@@ -26,6 +26,7 @@ from mcbench.evaluator.pool import ATTEMPTS, CancelledError, Job, Worker
 from mcbench.evaluator.rule_sets import RuleSet, rule_set
 from mcbench.evaluator.submission import AssertTest, Result, Submission, TestResult
 
+_NOT_RUN = TestResult("IE", message="the test was not run", lost=True)
 _ATTEMPTS = 2  # a job whose run failed through no fault of its own is repeated once
 _NUMPY = re.compile(r"\b(numpy|scipy|pandas)\b")
 _FOR_PYTEST = re.compile(r"\bpytest\b|^\s*(async )?def test|^class Test|TestCase\b", re.MULTILINE)
@@ -138,14 +139,14 @@ class _Call:
             try:
                 found = judge(self.submissions[index], number, job, run, self.rules)
             except _FailedError as error:
-                found = TestResult("IE", message=str(error))
+                found = TestResult("IE", message=str(error), lost=True)
         self.results[index][number] = found
 
     def result(self, index: int) -> Result:
         """Of one submission, as far as its tests were judged."""
         judged, tests = self.results[index], []
         for number in range(len(self.submissions[index].tests)):
-            tests.append(judged.get(number, TestResult("IE", message="the test was not run")))
+            tests.append(judged.get(number, _NOT_RUN))
             if self.early_exit and tests[-1].verdict != "AC":
                 break
         return Result(tuple(tests))

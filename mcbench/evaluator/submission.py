@@ -271,7 +271,8 @@ class TestResult:
     ``strategy`` names the comparison that accepted (AC only); ``message`` says for people why
     the test was not accepted, in `printable` text whatever the program did. ``output`` is what a
     program that ended well printed, where the test keeps it and it is no more than a checker would
-    be shown: whatever the program liked to print.
+    be shown: whatever the program liked to print. ``lost`` is an IE of a test that was not judged
+    at all, which says nothing; any other is the problem's own fault.
     """
 
     __test__ = False  # not a test class, whatever its name tells pytest
@@ -283,6 +284,7 @@ class TestResult:
     strategy: str | None = None
     message: str = ""
     output: str | None = None
+    lost: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", printable(self.message))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -161,9 +161,7 @@ def plan_runs(
         for arm, own in arms.items()
     }
     runs = []
-    for seed in seeds:
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise UserError(f"a seed must be a whole number from 0, got {seed!r}")
+    for seed in _checked(seeds):
         for (size, arm), config in configs.items():
             text = arm if len(profiles) == 1 else f"{size} {arm}"
             one = config.model_copy(update={"seed": seed})
@@ -171,6 +169,16 @@ def plan_runs(
     if not runs:
         raise UserError("nothing to run: seeds, profiles and arms need at least one entry each")
     return runs
+
+
+def _checked(seeds: Any) -> list[int]:
+    """Seeds, each once: a run given twice is no second seed."""
+    if not isinstance(seeds, Iterable):
+        raise UserError(f"seeds are a list such as [0, 1], got {seeds!r}")
+    for seed in seeds:
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise UserError(f"a seed must be a whole number from 0, got {seed!r}")
+    return list(dict.fromkeys(seeds))
 
 
 def planned_runs(

@@ -164,6 +164,7 @@ class Study:
                 [row for row in self.measurements if row.get("seed", None) in (None, *seeds)],
                 margins,
                 by_feature=False,
+                whole=False,
             ).items()
         }
 
@@ -471,8 +472,9 @@ def _claims_of(
         if experiment or any(set(one.arms) <= set(runs) for one in claims):
             for other in arms_elsewhere(name):
                 home, _, arm = other.partition("/")
-                one_arm = {arm: EXPERIMENTS[home].arms[arm]}
-                planned = plan_runs(one_arm, [profile], seeds, None, common)
+                own = EXPERIMENTS[home].arms[arm]
+                rest = {name: value for name, value in common.items() if name not in own}
+                planned = plan_runs({arm: own}, [profile], seeds, None, rest)
                 there = [find_record(one, RunStore(folders[0]), folders[1:]) for one in planned]
                 runs[other] = {one.seed: one for one in there if one is not None}
             found[name] = {arm: by_seed for arm, by_seed in runs.items() if by_seed}

@@ -6,14 +6,16 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from mcbench.errors import UserError
 from mcbench.experiments.experiments import PlannedRun
 from mcbench.experiments.plan import Plan, make_plan
+from mcbench.runs.canonical import check_trainable
 from mcbench.runs.compact import read_compact, write_compact
 from mcbench.runs.config import Config
 from mcbench.runs.say import Say, clock, say
 from mcbench.runs.store import RunRecord, RunStore, read_run
 from mcbench.scale.apart import train_apart, under_way
-from mcbench.scale.sweep import check_numbers, train_all
+from mcbench.scale.sweep import check_all, check_numbers, train_all
 
 
 def train_missing(
@@ -35,7 +37,8 @@ def train_missing(
 
     Args:
         name: begins the lines that say how much there is to do.
-        fresh: delete the runs of the folder first; no record stands in for them.
+        fresh: delete the runs of the folder first, once nothing refuses to train them again; no
+            record stands in for them.
         records: folders of compact records that count as finished runs.
         keep: a folder of compact records that also gets those of new runs.
         train: whether anything is trained; else what is missing is left out.
@@ -44,18 +47,25 @@ def train_missing(
         workers, address, retries, launch: as for :func:`mcbench.scale.sweep.train_all`.
 
     Raises:
-        UserError: a run failed; the others are finished first.
+        UserError: a run can only be read, and nothing is trained; or one failed, and the others
+            are finished first.
     """
     check_numbers(workers, retries)
     store = RunStore(runs_dir)
     records = () if fresh else records
     folders = [Path(folder) for folder in (*records, *([keep] if keep else []))]
+    if fresh and not train:
+        raise UserError("fresh deletes the runs and train=False trains none again; choose one")
+    plan = make_plan(asked, store, folders)
+    if train:
+        _check_trainable(plan.distinct if fresh else plan.missing)
     if fresh and not (apart and under_way([one.config.run_id for one in asked], store)):
-        for one in asked:
+        check_all(plan.distinct, store, address, launch)
+        for one in plan.distinct:
             store.run(one.config).delete()
             if keep:
                 _compact(one, Path(keep)).unlink(missing_ok=True)
-    plan = make_plan(asked, store, folders)
+        plan = make_plan(asked, store, folders)
     progress(_how_much(name, plan, store) + ("" if train else ", which is left out"))
     started = time.monotonic()
     try:
@@ -69,6 +79,14 @@ def train_missing(
     if plan.missing and train:
         progress(f"{name}: all runs finished, {clock(time.monotonic() - started)}")
     return [found for one in asked if (found := find_record(one, store, folders)) is not None]
+
+
+def _check_trainable(planned: Sequence[PlannedRun]) -> None:
+    for one in planned:
+        try:
+            check_trainable(one.config)
+        except UserError as error:
+            raise UserError(f"arm {one.arm}, seed {one.config.seed}: {error}") from None
 
 
 def _how_much(name: str, plan: Plan, store: RunStore) -> str:

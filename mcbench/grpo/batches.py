@@ -346,8 +346,8 @@ class StaleWeights:
         if trainer.in_half_precision or not known:
             raise UserError(
                 "staleness needs sample_unfinished=True, float32, no tools and no sampling that "
-                "changes log-probabilities (penalties, top_p beside a KL term): else those of the "
-                "policy that sampled are not known"
+                "changes log-probabilities (penalties, top_p beside a KL term), nor a model "
+                "without rotary positions: else those of the policy that sampled are not known"
             )
         if args.gradient_accumulation_steps % args.passes_per_generation == 0:
             raise UserError(

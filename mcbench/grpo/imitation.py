@@ -90,9 +90,11 @@ def _remember(trainer: MicroCoderGRPOTrainer) -> None:
 
 
 def loss(trainer: MicroCoderGRPOTrainer, model: Any, inputs: dict[str, Any]) -> Tensor | float:
-    """What imitation adds to the loss of one forward pass; 0 where the pass has no such answer. Of
-    the whole distribution, as nobody has sampled these answers from what top_p keeps.
+    """What imitation adds to the loss of one forward pass; 0 where the pass has no such answer.
+    Passes add up to the mean over the update's tokens, however finely it is split. Of the whole
+    distribution, as nobody has sampled these answers from what top_p keeps.
     """
+    tokens = _tokens_of_update(trainer, inputs)
     answers = inputs["imitated_mask"].any(dim=1)
     if not answers.any():
         return 0.0
@@ -105,4 +107,16 @@ def loss(trainer: MicroCoderGRPOTrainer, model: Any, inputs: dict[str, Any]) -> 
             model, torch.cat([prompt, ids], dim=1), torch.cat([prompt_mask, mask], dim=1),
             ids.shape[1],
         )  # fmt: skip
-    return -(log_probs * mask).sum() / mask.sum() / trainer.current_gradient_accumulation_steps
+    return -(log_probs * mask).sum() / tokens
+
+
+def _tokens_of_update(trainer: MicroCoderGRPOTrainer, inputs: dict[str, Any]) -> Tensor:
+    """Tokens of answers in all passes of an update, the mean of the processes. Where one has
+    several batches, those of this batch stand for the others, too.
+    """
+    slices = trainer._buffered_inputs or [inputs]
+    passes = trainer.current_gradient_accumulation_steps
+    here = min(passes, len(slices))
+    first = trainer._step % len(slices) // here * here
+    counted = sum(one["imitated_mask"].sum() for one in slices[first : first + here])
+    return trainer.gather(counted[None]).sum() / trainer.accelerator.num_processes * (passes / here)

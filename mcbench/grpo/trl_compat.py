@@ -95,7 +95,7 @@ class RepairedGRPOTrainer(GRPOTrainer):
     _logs: dict[str, Any]
 
     # Of the batch generated last.
-    training: bool  # whether the batch generated last is trained on, and not one of an evaluation
+    training = True  # whether it is trained on, and not one of an evaluation
     sampled_ids: list[list[int]]  # this process's responses, without padding
     asked_ids: list[list[int]]  # of their prompts
     sampled_mask: list[list[int]] | None = None  # 0 for the tokens of tools, None without tools
@@ -157,7 +157,9 @@ class RepairedGRPOTrainer(GRPOTrainer):
         self.ends_otherwise = sampling.ends_without_token(args.generation_kwargs, inherited)
         changed = changed_sampling(args, inherited)
         whole = len(self._kept_by) != len(sampled_from(args))  # beside a KL term
-        self.scores_what_it_samples = not changed and not whole
+        # TRL scores without positions, so that learned ones count the padding of a prompt.
+        relative = any("rotary" in name for name, _ in self.model.named_modules())
+        self.scores_what_it_samples = not changed and not whole and relative
         models = [model for model in (self.model, self.ref_model) if model is not None]
         self._temperature_cells = [sampling.log_prob_temperature_cell(model) for model in models]
         if self.continuous_batching_config is not None:

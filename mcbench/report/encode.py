@@ -1,7 +1,8 @@
 """Figures as small JSON for a page.
 
 Long arrays of numbers are stored as 16-bit integers between their lowest and highest value (base64;
-65535 stands for a missing value), evenly spaced ones as start, step and count. Of an arm's curve
+65535 stands for a missing value), as 32-bit reals where a few huge values would leave the others no
+digits, and evenly spaced ones as start, step and count. Of an arm's curve
 only the seeds are stored, with the quantile of Student's t: the page's script draws mean and band
 from them, because it also smooths them. ``assets/page.js`` reads all this.
 """
@@ -29,6 +30,7 @@ from mcbench.report.series import MIN_SEEDS_FOR_BAND, t_quantile
 LONG = 16  # numbers; shorter arrays stay as they are
 POINTS = 600  # along x; longer curves are stored as means of neighbours
 VALUES, LEAST = 17_200, 160  # of a figure: with many runs there are fewer points, but so many
+COARSE = 1e-3  # of the median size: a step of 16 bits above this is too large
 _DROPPED = ("title", "height", "template", "legend")  # the page says these itself
 
 
@@ -115,11 +117,19 @@ def _numbers(values: np.ndarray) -> Any:
     known = flat[np.isfinite(flat)]
     low, high = (known.min(), known.max()) if known.size else (0.0, 0.0)
     scale = (high - low) / 65534 or 1.0
-    with np.errstate(invalid="ignore"):
-        levels = np.where(np.isfinite(flat), np.rint((flat - low) / scale), 65535)
-    packed = base64.b64encode(levels.astype("<u2").tobytes()).decode("ascii")
-    found: dict[str, Any] = {"u16": packed, "low": float(low), "scale": float(scale)}
+    sizes = np.abs(known[known != 0])
+    found: dict[str, Any]
+    if high > low and scale > COARSE * np.median(sizes):
+        found = {"f32": _base64(np.where(np.isfinite(flat), flat, np.nan), "<f4")}
+    else:
+        with np.errstate(invalid="ignore"):
+            levels = np.where(np.isfinite(flat), np.rint((flat - low) / scale), 65535)
+        found = {"u16": _base64(levels, "<u2"), "low": float(low), "scale": float(scale)}
     return found if values.ndim == 1 else {**found, "shape": list(values.shape)}
+
+
+def _base64(values: np.ndarray, kind: str) -> str:
+    return base64.b64encode(values.astype(kind).tobytes()).decode("ascii")
 
 
 # Figures of plotly's own -------------------------------------------------------------------------

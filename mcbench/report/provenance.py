@@ -45,10 +45,16 @@ def runs_table(sizes: Mapping[str, Arms]) -> pd.DataFrame:
                     "Steps": f"{done} of {record.config.steps}" if short else done,
                     "State": meta.get("state", ""),
                     "Minutes": round((ended - started) / 60, 1) if started and ended else None,
-                    "Commit": str(meta.get("commit") or "")[:10],
+                    "Commit": ", ".join(_commits(meta)),
                 }
             )
     return pd.DataFrame(rows)
+
+
+def _commits(meta: Mapping[str, Any]) -> list[str]:
+    """The one that a run began at, and those that it was resumed at."""
+    found = [meta, *(one for one in meta.get("resumed", ()) if "commit" in one)]
+    return list(dict.fromkeys(str(one.get("commit") or "")[:10] for one in found))
 
 
 def settings(config: Config) -> dict[str, str]:

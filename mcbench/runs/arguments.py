@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.utils import parse_flag_from_env
 from peft import LoraConfig
 
 from mcbench import grpo
@@ -17,6 +17,11 @@ from mcbench.runs.provenance import processes_here, sharding_here
 from mcbench.runs.sampling import TOKENS_ALONE, VLLM_MEMORY, template_options
 
 _PATIENCE_S = 24 * 3600
+
+
+def uses_cpu() -> bool:
+    """Whether there is no GPU, or accelerate is told to use none."""
+    return not torch.cuda.is_available() or parse_flag_from_env("ACCELERATE_USE_CPU")
 
 
 def trainer_arguments(config: Config, output: Path) -> Any:
@@ -43,7 +48,7 @@ def trainer_arguments(config: Config, output: Path) -> Any:
         bf16=config.precision == "bf16",
         **{name: getattr(config, name) for name in ("sampler_noise", *corrected)},
         chat_template_kwargs=template_options(config.enable_thinking) or None,
-        use_cpu=not torch.cuda.is_available() or "ACCELERATE_USE_CPU" in os.environ,
+        use_cpu=uses_cpu(),
         ddp_find_unused_parameters=False,  # all are used; looking for others costs a traversal
         # The others wait while one process evaluates. A lost process is found by its launcher, not
         # by this limit.

@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mcbench.errors import UserError
 from mcbench.grpo.options import ABOUT, CLIPPED_LOSSES
 from mcbench.grpo.options import DEFAULTS as OPTIONS
+from mcbench.runs.presets import EARLIER_MODELS
 
 if TYPE_CHECKING:
     from mcbench.runs.config import Config
@@ -69,6 +71,19 @@ def is_of_originals(config: Config) -> bool:
     """Whether something acts that was another function before; see :data:`NOT_ORIGINAL`."""
     values = ((getattr(config, name), of) for name, of in NOT_ORIGINAL.items())
     return any(value in of if isinstance(of, tuple) else bool(value) for value, of in values)
+
+
+def check_trainable(config: Config) -> None:
+    """Refuse what can only be read.
+
+    Raises:
+        UserError: it names functions, or a model, that others have replaced.
+    """
+    if config.earlier and (is_of_originals(config) or config.model in EARLIER_MODELS):
+        raise UserError(
+            "a run of earlier functions or models (earlier=true) is read and not trained "
+            "again: they are gone; without it the run has the original's"
+        )
 
 
 def content(config: Config) -> dict[str, Any]:

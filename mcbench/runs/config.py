@@ -77,7 +77,7 @@ class Config(Algorithm):
     )
 
     earlier: bool = _execution(
-        "run", False, "trained by functions that stood here before the originals': only read"
+        "run", False, "trained by earlier functions of ours, since replaced: read, never trained"
     )
 
     model: str = _setting("model and data", ..., "nano model, directory or hub id", "name")

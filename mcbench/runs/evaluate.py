@@ -186,11 +186,12 @@ def _open(folder: Path, settings: dict[str, Any]) -> None:
         write_json(about, wanted)
         return
     found = json.loads(about.read_text())
-    changed = sorted(key for key in wanted if found.get(key) != wanted[key])
+    # What is usual is not written, so that a key may be on either side alone.
+    changed = sorted(k for k in {*found, *wanted} if found.get(k) != wanted.get(k))
     if changed:
         raise UserError(
             f"{folder} holds an evaluation with another {changed[0]} "
-            f"({found.get(changed[0])!r}, now {wanted[changed[0]]!r}); name another folder"
+            f"({found.get(changed[0])!r}, now {wanted.get(changed[0])!r}); name another folder"
         )
 
 

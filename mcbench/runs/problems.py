@@ -238,6 +238,10 @@ def _meant_as_path(name: str) -> bool:
     return folder in ("runs", "build") or Path(folder).is_dir()
 
 
+# Weights, configuration, tokenizer and chat template.
+_OF_MODEL = (".json", ".safetensors", ".bin", ".jinja", ".txt", ".model")
+
+
 def model_digest(name: str) -> str:
     """Content hash of a model by name; a hub id stands for itself, and of a GGUF file nothing is
     converted for it.
@@ -251,5 +255,5 @@ def model_digest(name: str) -> str:
     path = Path(location)
     if not path.is_dir():
         return f"hub:{location}"
-    files = sorted(p for p in path.iterdir() if p.suffix in (".json", ".safetensors", ".bin"))
+    files = sorted(p for p in path.iterdir() if p.suffix in _OF_MODEL)
     return digest(part for file in files for part in (file.name, file.read_bytes()))

@@ -32,12 +32,13 @@ def read_record(path: str | Path) -> RunRecord:
 
 
 def read_records(*paths: str | Path) -> list[RunRecord]:
-    """The records at paths; a folder stands for all run directories and compact files in it.
+    """The records at paths; a folder stands for all run directories and compact files in it. A run
+    that is at several of them counts once, finished where it is so anywhere.
 
     Raises:
         UserError: a path with nothing at it or no record, or a folder that holds none.
     """
-    found = []
+    found: list[RunRecord] = []
     for path in map(Path, paths):
         inside = records_at(path)
         if inside == [path]:
@@ -47,7 +48,11 @@ def read_records(*paths: str | Path) -> list[RunRecord]:
         if not usable:
             raise UserError(f"folder {path} holds no run and no compact record that can be read")
         found += usable
-    return found
+    once: dict[str, RunRecord] = {}
+    for one in found:
+        if one.run_id not in once or once[one.run_id].state != "finished":
+            once[one.run_id] = one
+    return list(once.values())
 
 
 def finished_records(*folders: str | Path) -> Iterator[RunRecord]:
@@ -87,6 +92,7 @@ _FACTS: dict[str, Any] = {
     **dict.fromkeys(("started", "ended"), int | float),
     **dict.fromkeys(("commit", "diff_hash", "data_hash", "error"), str),
     "resumes": int,
+    "resumed": list,
     "temperature_choice": dict,
 }
 

@@ -89,11 +89,12 @@ def described(
     base = preset(profile, recipe, seed)
     check_known(common)
     check_known(settings)
-    if settings.get("temperature_target_diversity") == "auto":
-        target = TARGET_DIVERSITY.get(profile, PAPER_TARGET_DIVERSITY)
-        settings["temperature_target_diversity"] = target
-        if profile in TEMPERATURE_GRID:
-            settings.setdefault("temperature_grid", list(TEMPERATURE_GRID[profile]))
+    grid = None if "temperature_grid" in {*settings, *common} else TEMPERATURE_GRID.get(profile)
+    for chosen in (settings, common):
+        if chosen.get("temperature_target_diversity") == "auto":
+            target = TARGET_DIVERSITY.get(profile, PAPER_TARGET_DIVERSITY)
+            chosen["temperature_target_diversity"] = target
+            chosen |= {"temperature_grid": list(grid)} if grid else {}
     base = base.with_settings(without_shares(common, base.model_dump()))
     config = base.with_settings(without_shares(settings, base.model_dump()))
     for name in ("temperature_stages", "length_stages"):

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = "interrupted"  # a state, and the reason of it
 _COMPLETE = "COMPLETE"
+_FACTS = ("versions", "commit", "diff_hash", "hardware", "processes")  # may be others on a resume
 
 
 class Run:
@@ -86,7 +87,8 @@ class Run:
     # Writing -----------------------------------------------------------------------------------
 
     def begin(self, meta: dict[str, Any]) -> str | None:
-        """Take the lock and mark the run as running; the first start's facts stay on a resume.
+        """Take the lock and mark the run as running. From a checkpoint on the first start's facts
+        stay, and ``resumed`` has what was another one when it was resumed.
 
         Returns:
             What there is to say of a lock that was another machine's.
@@ -106,11 +108,15 @@ class Run:
             path.unlink()
         (self.path / "completions").mkdir(exist_ok=True)
         old = self.meta
+        facts = {**old, **meta}
+        if old and self.last_checkpoint() is not None:
+            others = {name: meta.get(name) for name in _FACTS if meta.get(name) != old.get(name)}
+            facts = {**meta, **old}
+            facts |= {"resumed": [*old.get("resumed", ()), others]} if others else {}
         write_json(
             self.path / "run.json",
             {
-                **old,
-                **meta,
+                **facts,
                 "started": old.get("started", meta["started"]),
                 "resumes": old.get("resumes", -1) + 1,
                 "ended": None,
@@ -227,14 +233,22 @@ class Run:
         """Where the trainer writes it before that."""
         return self.checkpoints / "new"
 
-    def delete(self) -> None:
-        """Remove the run and everything it recorded.
+    def check_idle(self) -> None:
+        """Refuse a run at work.
 
         Raises:
             UserError: a live process is training it.
         """
         if self.is_alive():
             raise UserError(f"{self.path} is being trained now; stop that process first")
+
+    def delete(self) -> None:
+        """Remove the run and everything it recorded.
+
+        Raises:
+            UserError: a live process is training it.
+        """
+        self.check_idle()
         if self.path.exists():
             shutil.rmtree(self.path)
 

@@ -30,12 +30,11 @@ from mcbench.evaluator import AuditedCodeReward, CodeReward, Evaluator
 from mcbench.files import read_lines
 from mcbench.grpo.temperature import Choice
 from mcbench.runs.arguments import lora, trainer_arguments
-from mcbench.runs.canonical import is_of_originals
+from mcbench.runs.canonical import check_trainable
 from mcbench.runs.config import Config
 from mcbench.runs.evaluate import select_problems
 from mcbench.runs.held_out import HeldOut
 from mcbench.runs.judge import check_judge, reward_evaluator
-from mcbench.runs.presets import EARLIER_MODELS
 from mcbench.runs.problems import load_problems, prompt_for, training_row
 from mcbench.runs.provenance import (
     commit,
@@ -157,11 +156,7 @@ class _Session:
         self.test_problems = select_problems(self._short_enough(config.test_set), config.test_limit)
         self.task = task_of(self.train_problems)
         self.task.check_reward(config.reward)
-        if config.earlier and (is_of_originals(config) or config.model in EARLIER_MODELS):
-            raise UserError(
-                "a run of earlier functions or models (earlier=true) is read and not trained "
-                "again: they are gone; without it the run has the original's"
-            )
+        check_trainable(config)
         if config.feedback is not None:
             self._check_episodes()
         self.held_out = HeldOut(

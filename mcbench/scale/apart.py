@@ -94,6 +94,7 @@ class Training:
             for one in planned
         ]
         write_json(self.folder / "plan.json", {"planned": plan, "options": options})
+        (self.folder / "problem.json").unlink(missing_ok=True)  # of the attempt before
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command(self.folder),
@@ -225,6 +226,9 @@ def main(folder: Path) -> int:
         told = str(error)
     except KeyboardInterrupt:
         told = INTERRUPTED
+    except BaseException as error:
+        told = f"{type(error).__name__}: {error}"
+        raise  # its traceback belongs into the log
     finally:
         write_json(problem, told)
         lock.release()

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from mcbench.errors import UserError
 from mcbench.runs.arguments import trainer_arguments
+from mcbench.runs.canonical import check_trainable
 from mcbench.runs.config import Config
 from mcbench.runs.say import clock
 from mcbench.runs.store import RunStore
@@ -41,6 +42,7 @@ def dry_run(
     """
     if measure and chosen is not None:
         raise UserError("--measure times one process; leave out --launch")
+    check_trainable(config)
     run = RunStore(runs_dir).run(config)
     trainer_arguments(config, run.checkpoints)
     batch = config.batch()

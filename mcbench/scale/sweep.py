@@ -13,7 +13,8 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from mcbench.errors import UserError
@@ -74,31 +75,62 @@ def train_all(
         KeyboardInterrupt: interrupted; no process is left.
     """
     check_numbers(workers, retries)
-    if not planned:
-        return
+    if planned:
+        with _placed(planned, store, workers, address, launch) as (tasks, pool, limit, told):
+            say(told)
+            _Sweep(tasks, store, pool, say, retries, limit).train()
+
+
+def check_all(
+    planned: Sequence[PlannedRun],
+    store: RunStore,
+    address: str | None = None,
+    launch: str | None = None,
+) -> None:
+    """Refuse runs that :func:`train_all` would refuse before it trains any of them.
+
+    Raises:
+        UserError: as there; or one of them is being trained now.
+    """
+    for one in planned:
+        store.run(one.config).check_idle()
+    if planned:
+        with _placed(planned, store, None, address, launch):
+            pass
+
+
+@contextmanager
+def _placed(
+    planned: Sequence[PlannedRun],
+    store: RunStore,
+    workers: int | None,
+    address: str | None,
+    launch: str | None,
+) -> Iterator[tuple[list[RunJob], LocalPool | RayPool, int, str]]:
+    """The runs as jobs, the pool where they fit, how many at once, and that for people."""
     tasks = [task_of(one, store, launch) for one in planned]
-    if address is None:
-        configs = [one.config for one in planned]
-        for config in {(one.model, one.precision, one.on_cpu): one for one in configs}.values():
-            check_gpu(config)
-        gpus = visible_gpus()
-        wanted = min(workers or 1, len(tasks))
-        limit = min(wanted, _places(tasks, gpus))
-        if launch is None:
-            tasks = [
-                replace(task, threads=threads_for(one.config.model, limit))
-                for one, task in zip(planned, tasks, strict=True)
-            ]
-        together = f", {limit} side by side" if limit > 1 else ""
-        fewer = f" (not {workers}: {len(gpus)} GPUs)" if limit < wanted else ""
-        say(f"training {len(tasks)} run{'s' if len(tasks) > 1 else ''}{together}{fewer}")
-        if (here := gpu_here()) is not None:
-            check_placed(tasks, here)
-        _Sweep(tasks, store, LocalPool(gpus), say, retries, limit).train()
+    if address is not None:
+        with RayPool(address, tasks, store).connected() as cluster:
+            told = f"training on Ray: {cluster.describe()}"
+            yield tasks, cluster, workers or len(tasks), told
         return
-    with RayPool(address, tasks, store).connected() as cluster:
-        say(f"training on Ray: {cluster.describe()}")
-        _Sweep(tasks, store, cluster, say, retries, workers or len(tasks)).train()
+    configs = [one.config for one in planned]
+    for config in {(one.model, one.precision, one.on_cpu): one for one in configs}.values():
+        check_gpu(config)
+    gpus = visible_gpus()
+    wanted = min(workers or 1, len(tasks))
+    limit = min(wanted, _places(tasks, gpus))
+    if launch is None:
+        tasks = [
+            replace(task, threads=threads_for(one.config.model, limit))
+            for one, task in zip(planned, tasks, strict=True)
+        ]
+    together = f", {limit} side by side" if limit > 1 else ""
+    fewer = f" (not {workers}: {len(gpus)} GPUs)" if limit < wanted else ""
+    if (here := gpu_here()) is not None:
+        check_placed(tasks, here)
+    told = f"training {len(tasks)} run{'s' if len(tasks) > 1 else ''}{together}{fewer}"
+    yield tasks, LocalPool(gpus), limit, told
 
 
 def check_numbers(workers: int | None, retries: int) -> None:

@@ -85,6 +85,22 @@ def test_added_arms_are_remembered_beside_the_runs(tmp_path: Path, bench: Workbe
     again.close()
 
 
+def test_a_remembered_arm_that_does_not_fit_here_is_left_out_and_can_be_removed(
+    tmp_path: Path,
+) -> None:
+    late = {"recipe": "microcoder", "temperature_stages": "0:0.6,96:1.2"}
+    kept = {"late": {"settings": late, "seeds": [0]}}
+    write_json(tmp_path / "batch_size.arms.json", kept)
+    short = Workbench("batch_size", ARMS, "tiny", [0], 60, {}, tmp_path, [])
+    assert short.own == {}
+    (row,) = short.form.own
+    assert row["told"].startswith("left out, it does not fit here: arm 'late': ")
+    assert "there is an arm 'late' already" in ask(short, name="late", values={})["problem"]
+    short._pressed({"action": "remove", "name": "late"})
+    assert json.loads((tmp_path / "batch_size.arms.json").read_text()) == {}
+    short.close()
+
+
 def test_in_batch_there_is_nothing(tmp_path: Path) -> None:
     assert workbench("batch_size", ARMS, "no such profile", runs_dir=tmp_path) == {}
     assert list(tmp_path.iterdir()) == []

@@ -76,6 +76,13 @@ def test_a_page_keeps_means_of_neighbours_where_a_figure_has_many_values(
     np.testing.assert_allclose(kept, means, atol=curve["runs"]["scale"])
 
 
+def test_one_huge_value_leaves_the_others_their_digits() -> None:
+    values = np.array([0.18, 0.25, np.nan, *np.linspace(0.1, 0.3, 40), 9e6])
+    (trace,) = figure_spec(Figure([{"type": "scatter", "y": values}], {}))["data"]
+    kept = np.frombuffer(base64.b64decode(trace["y"]["f32"]), "<f4")
+    np.testing.assert_allclose(kept, values, rtol=1e-6)
+
+
 def test_columns_of_a_table_are_drawn() -> None:
     figure = Figure()
     figure.add("bar", x=pd.Series([1.0, 2.0]), y=pd.Series(["a", "b"]), orientation="h")

@@ -260,10 +260,11 @@ def test_tests_that_json_or_utf8_cannot_hold_are_left_out(tmp_path):
         deep = [deep]
     tests = {
         "fn_name": "f",
-        "inputs": [[{"1": 2}], [1], 5, ["\ud800"], deep],
-        "outputs": [[1], [1], [1], [1], [1]],
+        "inputs": [[{"1": 2}], [1], 5, ["\ud800"], deep, ["digits"]],
+        "outputs": [[1], [1], [1], [1], [1], [1]],
     }
-    path = jsonl(tmp_path / "t.jsonl", published.taco(input_output=json.dumps(tests)))
+    text = json.dumps(tests).replace('"digits"', "9" * 5000)
+    path = jsonl(tmp_path / "t.jsonl", published.taco(input_output=text))
     [record], [] = read("taco", path)
     assert [test["args"] for test in record.tests] == [[1]]
 
@@ -399,5 +400,4 @@ def test_limits_and_literals():
         inflate(zlib.compress(b"abc"), "f", 0.000002)
     assert names("['a', 'b', 3]") == ("a", "b")
     assert names("open('x')") == names("[" * 30_000) == names(None) == ()
-    with pytest.raises(Unusable, match="is not JSON"):
-        parse_json("9" * 5000, "tests")  # more digits than Python converts
+    assert parse_json("9" * 5000, "tests") % 10 == 9  # more digits than Python converts by itself

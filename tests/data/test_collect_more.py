@@ -30,6 +30,15 @@ def test_apps(tmp_path):
     assert record.references == (PROGRAM,)  # the other is Python 2
 
 
+def test_apps_where_a_download_keeps_it_with_a_fence_in_a_docstring(tmp_path):
+    folder = tmp_path / ".cache" / "huggingface" / "snapshots" / "abc"
+    fenced = f'"""Adds:\n\n```python\nprint(3)\n```\n"""\n{PROGRAM}'
+    jsonl(folder / "train.jsonl", published.apps(solutions=json.dumps([fenced])))
+    jsonl(folder / ".cache" / "train.jsonl", published.apps(question="Of the downloader."))
+    record = only("apps", folder)
+    assert (record.statement, record.references) == ("Print the sum of two numbers.", (fenced,))
+
+
 def test_solutions_in_a_text_of_json_are_several_programs(tmp_path):
     row = {"text": "Add.", "io": published.STDIO, "sols": json.dumps([PROGRAM, "int main() {}"])}
     columns = {"statement": "text", "tests": "io", "references": "sols"}

@@ -1,6 +1,7 @@
 """Verify: references, tests and trivial programs against each other, and mutants."""
 
 import ast
+from dataclasses import replace
 
 import pytest
 
@@ -202,7 +203,7 @@ class Failing:
         self.evaluator, self.word, self.times = evaluator, word, times
 
     def evaluate(self, submissions, early_exit=False):
-        failed = Result((TestResult("IE", message="out of processes"),) * len(TESTS))
+        failed = Result((TestResult("IE", message="out of processes", lost=True),) * len(TESTS))
         found = self.evaluator.evaluate(submissions, early_exit)
         fails = self.times > 0
         self.times -= 1
@@ -225,6 +226,39 @@ def test_a_failing_evaluator_is_no_reason_to_call_a_problem_wrong(judge):
     )  # fmt: skip
     with pytest.raises(StageFailed, match="failed on all of 2 programs"):
         always.run([good])
+
+
+def test_a_problem_that_the_evaluator_refuses_costs_itself_alone(judge):
+    good = Problem("good", "s", "stdin", TESTS, references=(DOUBLE,))
+    bad = replace(good, id="bad", memory_limit_mb=268435456)
+    kept, log = Verify(judge, CONFIG).run([bad, good])
+    assert [record.id for record in kept] == ["good"]
+    assert (log[0].record, log[0].rule) == ("bad", "malformed")
+    assert "memory_limit_mb must be a number above 0" in log[0].detail
+
+
+def test_a_real_number_answers_a_whole_one_where_the_problem_s_answers_are_real(judge):
+    pairs = [("6 2", "3"), ("8 2", "4"), ("9 3", "3"), ("1 2", "0.5"), ("4 2", "2"), ("7 2", "3.5")]
+    tests = tuple({"stdin": f"{given}\n", "expected": f"{answer}\n"} for given, answer in pairs)
+    divides = "a, b = map(int, input().split())\nprint(a / b)\n"
+    record, _ = verify(judge, tests=tests, references=(divides,))
+    assert record.tests == tests
+
+
+ASSERTED = tuple(
+    {"code": f"assert double({n}) == {2 * n}", "entry_point": "double"} for n in range(5)
+)
+UNRUNNABLE = {"code": "import no_such_module\nassert double(1)", "entry_point": "double"}
+
+
+def test_a_test_that_fails_itself_goes_and_is_no_failure_of_the_evaluator(judge):
+    doubles = {"form": "assert", "references": ("def double(n):\n    return 2 * n\n",)}
+    record, log = verify(judge, tests=(*ASSERTED, UNRUNNABLE), **doubles)
+    assert record.tests == ASSERTED
+    assert log["tests", "change"] == "dropped 1 fails itself"
+    record, log = verify(judge, tests=(UNRUNNABLE,) * 3, **doubles)
+    assert record is None
+    assert log["faulty_tests", "drop"].startswith("3 of 3 tests fail themselves: ")
 
 
 def test_a_problem_that_loses_most_of_its_tests_is_dropped(judge):

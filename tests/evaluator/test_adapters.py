@@ -5,12 +5,13 @@ import inspect
 import json
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from mcbench.data.export import FORMS
+from mcbench.data.export import FORMS, _unsaid
 from mcbench.data.schema import Problem
 from mcbench.errors import UserError
 from mcbench.evaluator.adapters import (
@@ -38,6 +39,32 @@ def test_verl_scores_what_the_export_wrote():
         assert verl_score(solution_str=right, **given) == 1.0
         assert verl_score(solution_str=WRONG, **given) == 0.0
         assert verl_score(solution_str="no program", **given) == 0.0
+
+
+BELOW = "def below(n):\n    return 1 if n == 0 else below(n - 1)\n"
+LIMITED = replace(CALL, preamble=BELOW, time_limit_s=9.0, memory_limit_mb=900)
+USES = "```python\nclass Solution:\n    def twice(self, x): return 2 * x * below(x)\n```"
+
+
+def test_a_problem_s_own_limits_and_preamble_travel_with_it():
+    row = FORMS["verl"](LIMITED)
+    told = {name: row["extra_info"][name] for name in ("time_limit_s", "memory_limit_mb")}
+    assert told == {"time_limit_s": 9.0, "memory_limit_mb": 900}
+    given = {"data_source": "x", "ground_truth": truth(LIMITED)}
+    assert verl_score(solution_str=USES, extra_info=row["extra_info"], **given) == 1.0
+    assert verl_score(solution_str=USES, **given) == 0.0
+    info = LIMITED.to_row()
+    assert asyncio.run(rubric_reward([{"content": USES}], info)) == 1.0
+    trace = SimpleNamespace(last_reply=USES)
+    assert asyncio.run(verifiers_reward(SimpleNamespace(**info), trace)) == 1.0
+
+
+def test_what_verl_cannot_be_told_is_left_out():
+    (test,) = STDIN.tests
+    lower = replace(STDIN, tests=(test | {"case_sensitive": False},))
+    assert [_unsaid(one) for one in (STDIN, lower)] == [
+        "", "answers have a rule of their own on letter case"
+    ]  # fmt: skip
 
 
 SUM = "```python\nn = int(input())\nprint(sum(int(input()) for _ in range(n)))\n```"

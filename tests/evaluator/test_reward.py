@@ -5,6 +5,7 @@ import json
 import time
 
 import pytest
+from datasets import Dataset
 
 from mcbench.errors import UserError
 from mcbench.evaluator import (
@@ -267,6 +268,15 @@ def test_content_in_parts_and_tests_as_lists(evaluator):
     reward = CodeReward(evaluator)
     completions = [[{"role": "assistant", "content": parts}], [{"content": None}]]
     assert reward([""] * 2, completions, tests=[tests] * 2, form=["stdin"] * 2) == [1.0, 0.0]
+
+
+def test_each_row_of_a_lazy_column_is_judged_by_its_own_tests(evaluator):
+    """Its items are new objects each time they are asked for."""
+    rows = [{"tests": [{"stdin": "", "expected": str(n)}], "form": "stdin"} for n in range(8)]
+    table = Dataset.from_list(rows)
+    programs = [f"```python\nprint({n})\n```" for n in range(8)]
+    rewards = CodeReward(evaluator)([""] * 8, programs, tests=table["tests"], form=table["form"])
+    assert rewards == [1.0] * 8
 
 
 def test_integers_of_any_length_in_columns_of_json(evaluator):

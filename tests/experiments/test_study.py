@@ -164,3 +164,10 @@ def test_where_no_records_are_it_is_said_before_all_is_trained(tmp_path, monkeyp
     with pytest.raises(UserError):  # before anything is trained
         run_study(None, "context_length", runs_dir=tmp_path, workers=0, progress=lines.append)
     assert lines[0].startswith("no records are here: start in a checkout")
+
+
+def test_settings_of_all_arms_leave_those_of_other_experiments_their_own(recorded):
+    """Q3 of temperature reads arms of kl_and_clip, and some of these set this themselves."""
+    asked = {"seeds": [0], "settings": {"epsilon_high": 0.3}, "train": False}
+    study, _ = recorded(None, experiment="temperature", **asked)
+    assert study.results["T2"].state == "inconclusive"

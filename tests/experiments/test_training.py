@@ -25,6 +25,34 @@ def plan(tiny_settings):
     return make
 
 
+def test_what_cannot_be_trained_again_is_refused_before_anything_is_deleted(plan, tmp_path):
+    asked = plan()
+    for one in asked:
+        run = RunStore(tmp_path).run(one.config)
+        run.begin({"run_id": run.run_id, "config": one.config.to_dict(), "started": 1.0})
+        run.finish(2.0)
+    gone = {"token_credit": "blame", "reward": "ratio", "earlier": True}
+    earlier = plan({"rltf": {"recipe": "grpo_plus", **gone}})
+    refused = [
+        (asked, {"launch": "tpyo"}, "unknown launch configuration"),
+        (asked, {"train": False}, "fresh deletes the runs and train=False"),
+        ([*asked, *earlier], {}, "arm rltf, seed 0: a run of earlier functions"),
+    ]
+    for these, options, message in refused:
+        with pytest.raises(UserError, match=message):
+            train_missing("x", these, tmp_path, lambda line: None, fresh=True, **options)
+    assert {RunStore(tmp_path).run(one.config).state for one in asked} == {"finished"}
+    with pytest.raises(UserError, match="read and not trained"):  # nor is the other one begun
+        train_missing("x", [*plan(seeds=(1,)), *earlier], tmp_path, lambda line: None)
+    assert len(list(tmp_path.glob("*/run.json"))) == 2
+
+
+def test_a_seed_given_twice_is_one_and_seeds_are_a_list(plan):
+    assert [one.config.seed for one in plan(seeds=(3, 3, 1))] == [3, 3, 1, 1]
+    with pytest.raises(UserError, match=r"seeds are a list such as \[0, 1\], got 3"):
+        plan(seeds=3)
+
+
 @pytest.mark.slow
 def test_arms_that_compute_the_same_are_one_run(plan, tmp_path):
     mask = {"truncation_mask": "conditional", "mask_ratio": 0.2, "mask_when": "incorrect"}

@@ -302,6 +302,27 @@ def test_credit_by_a_greedy_answer_is_for_one_turn(make_trainer):
         make_trainer(trainer=parts, token_credit="critic")
 
 
+def test_imitation_weighs_alike_however_an_update_is_split(make_trainer):
+    """Two answers at 2 of 16 places, of two tokens and of one: at any likelihood l of a token it
+    is -l on average, whatever the passes.
+    """
+    kept = torch.zeros(16, 2, dtype=torch.long)
+    kept[3, :], kept[12, 0] = 1, 1
+    ids, ones = torch.full((16, 2), 3), torch.ones(16, 2, dtype=torch.long)
+    batch = {"imitated_prompt_ids": ids, "imitated_prompt_mask": ones}
+    batch |= {"imitated_ids": ids, "imitated_mask": kept}
+    trainer, found = make_trainer(imitate="own"), []
+    for passes in (1, 2, 4, 16):
+        rows = [slice(n, n + 16 // passes) for n in range(0, 16, 16 // passes)]
+        trainer._buffered_inputs = [{n: one[s] for n, one in batch.items()} for s in rows]
+        trainer.current_gradient_accumulation_steps = passes
+        with torch.no_grad():
+            found.append(0.0)
+            for trainer._step, one in enumerate(trainer._buffered_inputs):  # noqa: B020
+                found[-1] += float(imitation.loss(trainer, trainer.model, one))
+    assert found == pytest.approx([found[0]] * 4, rel=1e-5)
+
+
 def test_imitation_is_of_the_whole_distribution(make_trainer):
     ids, ones = torch.tensor([[3, 4, 0]]), torch.ones(1, 3, dtype=torch.long)
     inputs = {"imitated_prompt_ids": ids, "imitated_prompt_mask": ones}

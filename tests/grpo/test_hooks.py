@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from datasets import Dataset
-from transformers import TrainerCallback
+from transformers import GPT2Config, GPT2LMHeadModel, TrainerCallback
 
 from mcbench.errors import UserError
 from mcbench.grpo import diversity, early
@@ -386,3 +386,20 @@ def test_whose_gradient_an_update_is(per_response, cut, longest):
     assert sum(found[f"gradient/to_{q}"] for q in (25, 50, 75, 100)) == pytest.approx(1)
     batch.advantages = np.zeros(4)
     assert gradient_metrics(batch, per_response) == {}
+
+
+def test_old_log_probs_of_the_sampler_are_for_rotary_positions_alone(make_trainer, tmp_path):
+    """TRL scores without positions, so that learned ones count a prompt's padding."""
+    small = GPT2Config(vocab_size=16, n_positions=64, n_embd=16, n_layer=1, n_head=2,
+                       eos_token_id=0, bos_token_id=None, pad_token_id=1)  # fmt: skip
+    GPT2LMHeadModel(small).save_pretrained(tmp_path / "gpt2")
+    learned = GPT2LMHeadModel.from_pretrained(tmp_path / "gpt2")
+    assert make_trainer(sample_unfinished=True).scores_what_it_samples
+    options = {"sample_unfinished": True, "trainer": {"model": learned}}
+    assert not make_trainer(**options).scores_what_it_samples
+
+
+def test_what_is_logged_before_the_first_batch_is_of_training(make_trainer):
+    trainer = make_trainer()
+    trainer.log_of_batch({"task/turns": 2.0})
+    assert trainer._metrics["train"]["task/turns"] == [2.0]

@@ -11,6 +11,7 @@ import pytest
 from cells import run_cells
 from claims.effects import make_runs
 
+from mcbench.claims.assess import assess
 from mcbench.experiments.study import Study
 from mcbench.grpo.masking import uniform_draws
 from mcbench.report.what_if import _tokens, recorded_batches, survival, under, verdicts_if, what_if
@@ -104,6 +105,16 @@ def test_claims_are_asked_again_with_fewer_seeds_and_other_margins() -> None:
     assert "1 of the 3 seeds it needs" in shown.value
     margins.value = 2.0
     assert "not the verdict" in shown.value
+
+
+def test_seeds_of_the_protocol_are_asked_too_whether_fewer_would_do() -> None:
+    runs = {arm: {seed - 20: one for seed, one in of.items()} for arm, of in
+            make_runs("C2", 1, 5).items()}  # fmt: skip
+    assert {seed for of in runs.values() for seed in of} == set(range(10, 15))
+    made = replace(study_of("context_length", runs), claimed={"context_length": runs})
+    assert made.results_if(range(100))["C2"].state == "supported"
+    (verdict,) = (one for one in assess("context_length", runs).values() if one.claim.id == "C2")
+    assert verdict.reason == "5 of the 12 seeds it needs"
 
 
 def cells(shown: Any) -> list[str]:

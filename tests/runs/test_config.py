@@ -21,7 +21,7 @@ from mcbench.experiments.experiments import (
 from mcbench.grpo import RECIPES, MicroCoderGRPOConfig
 from mcbench.grpo.masking import correctness
 from mcbench.grpo.metrics import group_metrics
-from mcbench.runs.arguments import trainer_arguments
+from mcbench.runs.arguments import trainer_arguments, uses_cpu
 from mcbench.runs.config import (
     _NAMED_BY_TRL,
     CHANGEABLE,
@@ -32,6 +32,7 @@ from mcbench.runs.config import (
     preset,
 )
 from mcbench.runs.presets import PROFILES
+from mcbench.runs.problems import model_digest
 from mcbench.runs.resolve import described, parse_settings, resolve
 from mcbench.runs.schedule import admitting_schedule, prompt_schedule
 from mcbench.worlds import TASKS
@@ -429,3 +430,27 @@ def test_stages_of_kinds_stay_as_they_were_written() -> None:
     stages = [[0, "induced"], [0.5, "all"]]
     config = resolve("nano", settings={"kind_stages": stages})
     assert json.dumps(config.to_dict()["kind_stages"]) == json.dumps(stages)
+
+
+def test_a_grid_for_all_arms_goes_before_the_profile_s():
+    auto = {"temperature_target_diversity": "auto"}
+    grid = {"temperature_grid": [0.6, 1.0]}
+    for settings, common in ((auto, grid), (auto | grid, {}), ({}, auto | grid)):
+        config = described("nano-steady", "grpo_plus", settings, common=common)
+        assert (config.temperature_grid, config.temperature_target_diversity) == ([0.6, 1.0], 0.37)
+
+
+def test_on_a_gpu_accelerates_flag_decides_by_what_it_says(monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    found = []
+    for flag in ("False", "True"):
+        monkeypatch.setenv("ACCELERATE_USE_CPU", flag)
+        found.append(uses_cpu())
+    assert found == [False, True]
+
+
+def test_a_chat_template_is_part_of_a_model(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    before = model_digest(str(tmp_path))
+    (tmp_path / "chat_template.jinja").write_text("{{ messages }}")
+    assert model_digest(str(tmp_path)) != before

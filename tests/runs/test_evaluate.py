@@ -251,6 +251,10 @@ def test_a_folder_keeps_one_evaluation(tmp_path, evaluator):
         again(about={"model": "m"}, temperature=0.6)
     with pytest.raises(UserError, match=r"another model \('m', now 'n'\)"):
         again(about={"model": "n"})
+    with pytest.raises(UserError, match=r"another thinking \(None, now True\)"):
+        again(about={"model": "m", "thinking": True})
+    with pytest.raises(UserError, match=r"another model \('m', now None\)"):
+        again()
 
 
 def test_attempts_that_our_own_failure_lost_do_not_count():

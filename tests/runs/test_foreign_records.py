@@ -120,6 +120,7 @@ def test_what_is_foreign_is_named_once_in_one_line_each(folder, capfd):
     for _ in range(2):
         assert [one.run_id for one in read_records(folder)] == [OURS.stem]
         assert [one.run_id for one in finished_records(folder)] == [OURS.stem]
+    assert len(read_records(OURS, folder, OURS)) == 1  # one run, wherever it is
     told = capfd.readouterr().err.splitlines()
     assert all(line.startswith("left out: ") for line in told)
     wanted = {

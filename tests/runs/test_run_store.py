@@ -94,6 +94,19 @@ def test_state_and_first_start_survive_a_failure_and_a_resume(run):
     assert [r.run_id for r in RunStore(run.path.parent)] == ["r"]
 
 
+def test_what_a_resume_from_a_checkpoint_has_otherwise_is_kept_beside(run, tmp_path):
+    begun = {**META, "commit": "a", "versions": {"trl": "1.16.0"}}
+    other = Run(tmp_path / "other")
+    other.begin({**begun, "commit": "z"})
+    other.fail(2.0, "x")
+    other.begin(begun)  # nothing was trained at z
+    (other.checkpoints / "checkpoint-2").mkdir(parents=True)
+    other.complete_checkpoint(2)
+    other.fail(2.0, "x")
+    other.begin({**begun, "commit": "b"})
+    assert (other.meta["commit"], other.meta["resumed"]) == ("a", [{"commit": "b"}])
+
+
 def test_a_run_whose_process_is_gone_or_stopped_is_interrupted_and_resumes(run):
     run.fail(2.0, "interrupted")
     assert (run.state, run.meta["ended"]) == ("interrupted", 2.0)

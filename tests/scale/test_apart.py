@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from test_sweep import planned
@@ -12,7 +13,7 @@ from test_sweep import planned
 from mcbench.errors import UserError
 from mcbench.runs.store import RunStore, read_run
 from mcbench.scale import apart
-from mcbench.scale.apart import Training, train_apart, under_way
+from mcbench.scale.apart import Training, train_apart, training_of, under_way
 from mcbench.scale.sweep import PlannedRun
 
 HERE = Path(__file__).parent
@@ -118,3 +119,18 @@ def test_a_killed_trainer_is_said_and_leaves_no_run_behind(tmp_path):
             "the process that trains was killed; what it printed is in" in asking.communicate()[1]
         )
     assert states(RunStore(tmp_path)) == [("interrupted", False)]
+
+
+def test_a_trainer_that_breaks_says_why(tmp_path, monkeypatch):
+    training = training_of(["a"], RunStore(tmp_path))
+    training.folder.mkdir(parents=True)
+    (training.folder / "plan.json").write_text('{"planned": [], "options": {}}')
+    broken = Mock(side_effect=OSError(28, "No space left on device"))
+    monkeypatch.setattr(apart, "train_all", broken)
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(OSError, match="No space left"):
+        apart.main(training.folder)
+    signal.signal(signal.SIGTERM, before)
+    training.log.touch()
+    with pytest.raises(UserError, match=r"OSError: .*No space left on device"):
+        training.follow(print)

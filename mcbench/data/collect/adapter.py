@@ -166,7 +166,9 @@ def python_only(solutions: Any) -> tuple[str, ...]:
         solutions = listed if isinstance(listed, list) else [solutions]
     if not isinstance(solutions, (list, tuple)):
         return ()
-    codes = (extract_code(text) or text for text in solutions if isinstance(text, str))
+    texts = (text for text in solutions if isinstance(text, str))
+    # A whole program stays one, though its docstring may hold an example in a fence.
+    codes = (text if is_python(text) else extract_code(text) or text for text in texts)
     return tuple(islice(filter(is_python, codes), _MAX_REFERENCES))
 
 
@@ -241,8 +243,12 @@ class RowReader:
         elif not is_plain([args, expected]):
             self.leave_out("nested too deep, or no JSON data")
         else:
-            text = json.dumps([args, expected], ensure_ascii=False)
-            self._add({"args": args, "expected": expected}, text)
+            try:
+                text = json.dumps([args, expected], ensure_ascii=False)
+            except ValueError:  # a built set holds JSON as Python reads it
+                self.leave_out("an integer of more than 4300 digits")
+            else:
+                self._add({"args": args, "expected": expected}, text)
 
     def check(self, code: str, setup: Any = "", entry_point: str = "") -> None:
         """Add Python statements that check the submission."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import base64
 import binascii
-import json
 import pickletools
 import re
 import zlib
@@ -18,6 +17,7 @@ from typing import Any
 
 from mcbench.data.audit import shorten
 from mcbench.data.schema import is_date
+from mcbench.evaluator.reward import json_value
 
 MB = 1024 * 1024
 # How much one row may hold, in MiB of text; what exceeds it is refused, never truncated.
@@ -53,7 +53,7 @@ def parse_json(text: Any, field: str) -> Any:
     """
     of_type(str, text, field, "JSON text")
     try:
-        return json.loads(text)
+        return json_value(text)
     except (ValueError, RecursionError) as error:
         reason = str(error).partition(":")[0] or type(error).__name__
         raise Unusable(f"{field} is not JSON ({reason})") from None
@@ -62,7 +62,7 @@ def parse_json(text: Any, field: str) -> Any:
 def json_or_itself(value: Any) -> Any:
     """The data of a JSON text; any other value as it is."""
     try:
-        return json.loads(value) if isinstance(value, str) else value
+        return json_value(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
         return value
 

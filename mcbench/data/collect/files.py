@@ -48,7 +48,9 @@ def local_files(path: Path, patterns: Sequence[str]) -> list[SourceFile]:
             f"{path} does not exist; name a file or folder ({OFFLINE}), or leave it out to read "
             "the hub"
         )
-    names = [p.relative_to(path).as_posix() for p in sorted(path.rglob("*")) if _is_data(p)]
+    below = (p.relative_to(path) for p in sorted(path.rglob("*")) if _is_data(p))
+    # What a download keeps beside the files is none of them.
+    names = [p.as_posix() for p in below if ".cache" not in p.parts]
     chosen = _matching(names, patterns)
     if not chosen:
         found = ", ".join(names[:8]) or f"no {', '.join(SUFFIXES)} files"
@@ -71,7 +73,7 @@ def local_folder(path: Path) -> SourceFile:
 
 
 def _is_data(path: Path) -> bool:
-    return path.name.endswith(SUFFIXES) and path.is_file() and ".cache" not in path.parts
+    return path.name.endswith(SUFFIXES) and path.is_file()
 
 
 def _local(folder: Path, name: str) -> SourceFile:

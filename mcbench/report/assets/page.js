@@ -26,13 +26,17 @@
       const [start, gap, count] = value.evenly;
       return Array.from({ length: count }, (_, i) => start + i * gap);
     }
-    if (typeof value.u16 === "string") {
-      const bytes = Uint8Array.from(atob(value.u16), (c) => c.charCodeAt(0));
+    const packed = value.u16 ?? value.f32;
+    if (typeof packed === "string") {
+      const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
       const view = new DataView(bytes.buffer);
-      const flat = Array.from({ length: bytes.length / 2 }, (_, i) => {
-        const level = view.getUint16(2 * i, true);
-        return level === 65535 ? NaN : value.low + level * value.scale;
-      });
+      const level = (i) => {
+        const one = view.getUint16(2 * i, true);
+        return one === 65535 ? NaN : value.low + one * value.scale;
+      };
+      const flat = value.f32
+        ? Array.from({ length: bytes.length / 4 }, (_, i) => view.getFloat32(4 * i, true))
+        : Array.from({ length: bytes.length / 2 }, (_, i) => level(i));
       return value.shape ? rows(flat, value.shape[1]) : flat;
     }
     return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, decode(item)]));

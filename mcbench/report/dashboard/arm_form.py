@@ -56,7 +56,8 @@ class ArmForm(anywidget.AnyWidget):
 class Workbench(Dashboard):
     """The dashboard of an experiment with the form; arguments as for :func:`workbench`.
 
-    ``own`` are the added arms that the notebook's ``arms`` do not hold already.
+    ``own`` are the added arms that the notebook's ``arms`` do not hold already and that fit its
+    profile and steps.
     """
 
     def __init__(
@@ -79,12 +80,19 @@ class Workbench(Dashboard):
         self._file = self.folder / f"{experiment}.arms.json"
         kept = json.loads(self._file.read_text()) if self._file.exists() else {}
         self._added = {name: one for name, one in kept.items() if name not in arms}
-        self.own = {name: one["settings"] for name, one in self._added.items()}
+        self._unfit: dict[str, str] = {}  # of the added arms: what is wrong
         self._begun: dict[str, Training] = {}
         self._cost_lock = threading.Lock()
         self._recorded: list[Timed] = []
         plan = plan_runs(self.arms_given, self.profiles, seeds, steps, settings)
-        plan += [run for name in self._added for run in self._runs_of(name)]
+        for name in self._added:
+            try:
+                plan += self._runs_of(name)
+            except UserError as error:
+                self._unfit[name] = str(error)
+        self.own = {
+            name: one["settings"] for name, one in self._added.items() if name not in self._unfit
+        }
         self.plan = [(one.arm, one.config) for one in plan]
         super().__init__(runs_dir, planned=self.plan, records=records, live=True)
 
@@ -147,7 +155,7 @@ class Workbench(Dashboard):
             told["line"] = f"{json.dumps(name, ensure_ascii=False)}: {settings!r},"
             if name or self.form.asked["values"]:
                 told["cost"] = ESTIMATING
-            if name in {**self.arms_given, **self.own}:
+            if name in {**self.arms_given, **self._added}:
                 raise UserError(f"there is an arm {name!r} already; give this one another name")
             told["ready"] = bool(name)
         except UserError as error:
@@ -202,7 +210,7 @@ class Workbench(Dashboard):
 
     def _add(self, _: Any) -> None:
         name, settings, seeds = self._wanted()
-        if not name or name in {**self.arms_given, **self.own}:
+        if not name or name in {**self.arms_given, **self._added}:
             raise UserError("a new arm needs a name of its own")
         planned = self._planned(name, settings, seeds)
         self._added[name] = {"settings": settings, "seeds": seeds}
@@ -233,12 +241,18 @@ class Workbench(Dashboard):
             one.stop()
 
     def _remove(self, name: str) -> None:
-        self._stop_arm(name)
-        del self._added[name], self.own[name]
+        if not self._unfit.pop(name, ""):
+            self._stop_arm(name)
+        del self._added[name]
+        self.own.pop(name, None)
         write_json(self._file, self._added)
 
     def _row(self, name: str) -> dict[str, Any]:
         """An added arm, for the page: how far it is and what can be done about it."""
+        line = f"{json.dumps(name, ensure_ascii=False)}: {self._added[name]['settings']!r},"
+        if name in self._unfit:
+            told = f"left out, it does not fit here: {self._unfit[name]}"
+            return {"name": name, "told": told, "line": line, "action": ""}
         planned = self._runs_of(name)
         followed = [progress_of(self.watch.store.runs[one.config.run_id]) for one in planned]
         done = all(one.state == "finished" for one in followed)
@@ -249,7 +263,6 @@ class Workbench(Dashboard):
         counts = ", ".join(f"{one.step} of {one.steps}" for one in followed)
         action = "" if done else "stop_arm" if training else "resume"
         told = f"{state}; updates: {counts}"
-        line = f"{json.dumps(name, ensure_ascii=False)}: {self.own[name]!r},"
         return {"name": name, "told": told, "line": line, "action": action}
 
 
