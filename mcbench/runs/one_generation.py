@@ -60,13 +60,13 @@ def one_generation(
 ) -> Generation:
     """Sample one batch, score it, make all updates that follow it, and record what happened.
 
-    Nothing is kept on disk.
+    Nothing is kept on disk. Of runs whose answers of one turn are rewarded by tests.
 
     Args:
         profile, recipe, seed, settings: as for a run (:func:`mcbench.runs.resolve.resolve`).
 
     Raises:
-        UserError: a name or value that a run would refuse too.
+        UserError: a name or value that a run would refuse too, or another task or reward.
     """
     from datasets import Dataset
     from transformers.trainer_callback import PrinterCallback
@@ -75,16 +75,27 @@ def one_generation(
     from mcbench.evaluator import CodeReward, Evaluator
     from mcbench.grpo import MicroCoderGRPOTrainer
     from mcbench.grpo.masking import uniform_draws
+    from mcbench.runs.arguments import lora
+    from mcbench.runs.evaluate import select_problems
     from mcbench.runs.judge import reward_evaluator
     from mcbench.runs.problems import load_problems, training_row
     from mcbench.runs.resolve import resolve
     from mcbench.runs.schedule import prompt_schedule
     from mcbench.runs.train import load_model, trainer_arguments
+    from mcbench.worlds import TESTS, task_of
 
     transformers_logging.disable_progress_bar()
     config = resolve(profile, recipe, settings, seed)
     plan = config.batch()
-    schedule = prompt_schedule(load_problems(config.train_set), config.train_batch_size, seed)
+    problems = select_problems(load_problems(config.train_set), config.train_limit)
+    if task_of(problems) is not task_of(()) or config.reward != TESTS:
+        raise UserError(
+            "one step is taken apart where tests reward answers of one turn, and "
+            f"{config.train_set} with reward={config.reward} is something else; choose another "
+            "profile"
+        )
+    schedule = prompt_schedule(problems, config.train_batch_size, seed)
+    probes = select_problems(problems, config.temperature_probe_prompts)
     batches: list[GenerationBatch] = []
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -100,6 +111,8 @@ def one_generation(
             f"of up to {config.max_completion_length} tokens, then {arguments.max_steps} updates"
         )
         rows = [training_row(problem, config.prompt_style) for problem in schedule]
+        if config.measures_temperature:
+            arguments.temperature_probe_prompts = min(len(probes), len(rows))
         trainer = MicroCoderGRPOTrainer(
             model=model,
             args=arguments,
@@ -107,7 +120,9 @@ def one_generation(
             train_dataset=Dataset.from_list(rows),
             reward_funcs=[CodeReward(evaluator, early_exit=False)],
             on_generation=batches.append,
+            peft_config=lora(config.lora_rank),
         )
+        trainer.stages.probe_rows = [training_row(one, config.prompt_style) for one in probes]
         trainer.remove_callback(PrinterCallback)
         trainer.train()
     logs = [line for line in trainer.state.log_history if "loss" in line]

@@ -7,7 +7,7 @@ import pytest
 
 from mcbench.errors import UserError
 from mcbench.report import explain
-from mcbench.runs.one_generation import Generation
+from mcbench.runs.one_generation import Generation, one_generation
 
 
 def generation(**changes: Any) -> Generation:
@@ -77,3 +77,15 @@ def test_model_text_is_escaped() -> None:
 def test_an_unknown_group_names_the_known_ones() -> None:
     with pytest.raises(UserError, match="0 to 1"):
         explain.responses(generation(), 7)
+
+
+def test_one_step_of_another_task_is_refused() -> None:
+    with pytest.raises(UserError, match="turns:train with reward="):
+        one_generation("nano-turns")
+
+
+@pytest.mark.slow
+def test_one_step_at_a_temperature_by_diversity(tiny_settings: dict[str, Any]) -> None:
+    auto = {"temperature_target_diversity": "auto", "temperature_grid": [0.5, 1.0]}
+    step = one_generation("tiny", settings={**tiny_settings, **auto})
+    assert len(step.batch.rewards) == step.config.train_batch_size * step.config.num_generations
