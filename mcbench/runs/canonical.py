@@ -206,6 +206,8 @@ def _later(config: Config) -> dict[str, Any]:
         found |= {name: usual[name] for name in correction if not name.endswith("_correction")}
     if config.small_eval_every is None:
         found["small_eval_limit"] = usual["small_eval_limit"]
+    if not config.dynamic_sampling and config.drop_above is None:  # which nothing draws from
+        found["draw_from_set"] = False
     if config.prompt_style == "plain":  # no template
         found["enable_thinking"] = None
     if config.temperature_stretch == round(STRETCH_SHARE * config.steps):

@@ -96,6 +96,11 @@ class Config(Algorithm):
         None,
         "problems that the base never solved join late: every so many updates, so many of them",
     )
+    draw_from_set: bool = _later(
+        "model and data",
+        False,
+        "dynamic_sampling and drop_above draw from all problems, not from what the updates need",
+    )
     prompt_style: Literal["plain", "chat"] = _setting(
         "model and data", "plain", "the statement alone, or a conversation"
     )

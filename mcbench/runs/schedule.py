@@ -40,6 +40,17 @@ def prompt_schedule(
     return schedule
 
 
+def training_prompts(problems: Sequence[Problem], config: Config, count: int) -> list[Problem]:
+    """The trainer's data set: the run's ``count`` prompts in order, then with ``draw_from_set`` all
+    others, which only :mod:`mcbench.grpo.batches` comes to.
+    """
+    schedule = admitting_schedule(problems, config, count)
+    if not config.draw_from_set:
+        return schedule
+    there = {problem.id for problem in schedule}
+    return [*schedule, *(one for one in problems if one.id not in there)]
+
+
 def admitting_schedule(problems: Sequence[Problem], config: Config, count: int) -> list[Problem]:
     """As :func:`prompt_schedule`, without the problems of pass rate 0 at first: every
     ``config.readmit[0]`` updates ``config.readmit[1]`` of them join, in the order of the set

@@ -47,7 +47,7 @@ from mcbench.runs.recorder import Recorder
 from mcbench.runs.rollout import training_rollout
 from mcbench.runs.sampling import load_model, prompt_ids
 from mcbench.runs.say import Say, clock, say
-from mcbench.runs.schedule import admitting_schedule
+from mcbench.runs.schedule import training_prompts
 from mcbench.runs.store import INTERRUPTED, Run, RunStore
 from mcbench.runs.trackers import check_trackers, reporting
 from mcbench.runs.trend import as_chosen, choice_of, stretches
@@ -283,7 +283,7 @@ class _Session:
     def _trainer(self) -> Any:
         config = self.config
         count = -(-config.steps // config.generation_period) * config.train_batch_size
-        schedule = admitting_schedule(self.train_problems, config, count)
+        schedule = training_prompts(self.train_problems, config, count)
         alarm = config.alarm_share > 0
         rows = [training_row(problem, config.prompt_style, alarm) for problem in schedule]
         # The same for every seed, so that what is chosen by them is not a matter of which they are.

@@ -79,6 +79,7 @@ def test_what_the_trainer_does_anyway_need_not_be_said(recipe, name):
         ("grpo_plus", {"length_stages": [[0, 24], [16, 48]], "max_completion_length": 50},
          {"length_stages": [[0, 24], [16, 48]]}),
         ("grpo_plus", {"kind_stages": [[0, "all"]]}, {}),
+        ("grpo_plus", {"draw_from_set": True}, {}),
         ("grpo_plus", {"kind_stages": [[0, "induced"]]}, {"kind_stages": [[0.0, "induced"]]}),
         ("grpo_plus", {"temperature_reading": "trend", "temperature_target_diversity": 0.4},
          {"temperature_reading": "trend", "temperature_target_diversity": 0.4,
@@ -120,3 +121,8 @@ def test_two_descriptions_of_one_computation_are_one_run(recipe, one, other):
 )
 def test_what_acts_makes_another_run(recipe, settings):
     assert run_id(recipe, **settings) != run_id(recipe)
+
+
+@pytest.mark.parametrize("draws", [{"dynamic_sampling": 2}, {"drop_above": 0.9}])
+def test_where_further_prompts_come_from_counts_where_they_are_drawn(draws):
+    assert run_id(**draws, draw_from_set=True) != run_id(**draws)

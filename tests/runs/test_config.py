@@ -34,7 +34,7 @@ from mcbench.runs.config import (
 from mcbench.runs.presets import PROFILES
 from mcbench.runs.problems import model_digest
 from mcbench.runs.resolve import described, parse_settings, resolve
-from mcbench.runs.schedule import admitting_schedule, prompt_schedule
+from mcbench.runs.schedule import admitting_schedule, prompt_schedule, training_prompts
 from mcbench.worlds import TASKS
 from mcbench.worlds.problems import load_split
 
@@ -391,6 +391,16 @@ def test_what_the_base_never_solved_joins_late() -> None:
     assert admitting_schedule(problems, usual, 30) == prompt_schedule(problems, 30, usual.seed)
     with pytest.raises(UserError, match="needs a problem that the base solved"):
         admitting_schedule([one for one in problems if one.id in never], config, 4)
+
+
+def test_further_prompts_come_from_the_whole_set_where_that_is_asked():
+    problems = load_split("test")[:50]
+    usual = preset("nano")
+    whole = usual.with_settings({"draw_from_set": True, "dynamic_sampling": 2})
+    assert training_prompts(problems, usual, 30) == prompt_schedule(problems, 30, usual.seed)
+    found = training_prompts(problems, whole, 30)
+    assert found[:30] == training_prompts(problems, usual, 30)
+    assert sorted(one.id for one in found) == sorted(one.id for one in problems)
 
 
 def test_kinds_of_problems_by_stage() -> None:
