@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,21 +13,32 @@ from mcbench.claims.rules import NOT_TESTABLE_HERE
 from mcbench.experiments.experiments import ROUND_2, planned_runs
 from mcbench.experiments.plan import Runs
 from mcbench.runs.compact import read_compact
+from mcbench.runs.store import RunRecord
 
 
 def whole_block(name: str, folders: Sequence[str | Path]) -> Runs:
     """The runs of a block by arm and seed; none where one of them is not recorded: a block is not
     looked at before it is whole.
     """
-    planned = planned_runs(name)
     kept = {path.stem: path for folder in folders for path in Path(folder).glob("*.parquet")}
-    ids = {one.config.run_id for one in planned}
-    if not ids <= kept.keys():
+    return _whole(name, kept, lambda run_id: read_compact(kept[run_id]))
+
+
+def registered(name: str, records: Iterable[RunRecord]) -> Runs:
+    """Of any runs those of a block as it is registered; none where one of these is missing: runs of
+    other settings decide nothing, whatever their arms are called.
+    """
+    there = {one.run_id: one for one in records}
+    return _whole(name, there, there.__getitem__)
+
+
+def _whole(name: str, there: Container[str], read: Callable[[str], RunRecord]) -> Runs:
+    planned = planned_runs(name)
+    if not all(one.config.run_id in there for one in planned):
         return {}
     found: Runs = {}
     for one in planned:
-        record = read_compact(kept[one.config.run_id])
-        found.setdefault(one.arm, {})[one.config.seed] = record
+        found.setdefault(one.arm, {})[one.config.seed] = read(one.config.run_id)
     return found
 
 

@@ -36,7 +36,8 @@ def training_rollout(
 
         asked = [problems[row["problem_id"]] for row in trainer.batch_rows]
         limit = trainer.max_completion_length
-        played = play(environment, asked, sample, trainer.processing_class, limit)
+        ends = trainer.eos_token_ids
+        played = play(environment, asked, sample, trainer.processing_class, limit, ends)
         episodes = played.episodes
         trainer.trace = Trace(
             [torch.tensor(one.log_probs) for one in episodes],
@@ -71,4 +72,4 @@ def evaluation_episodes(
         found = policy.sampler(contexts, limit, temperature, seed * 1009 + turn)
         return [(ids, [], []) for ids in found]
 
-    return play(environment, problems, sample, policy.tokenizer, budget).episodes
+    return play(environment, problems, sample, policy.tokenizer, budget, policy.ends).episodes

@@ -316,10 +316,9 @@ class _Session:
                 f"feedback={config.feedback}: {config.test_set} is no test set of the task of "
                 f"{config.train_set}; one of {', '.join(self.task.sets)} is"
             )
-        if config.alarm_share:
-            raise UserError(
-                "alarm_share judges single responses; leave out alarm_share or feedback"
-            )
+        for name in ("alarm_share", "stop_at_fence"):
+            if getattr(config, name):
+                raise UserError(f"{name} is of single responses; leave out {name} or feedback")
 
     def _environment(self, training: bool) -> Callable[[Any], Environment] | None:
         """Makes what episodes are played in, given the evaluator; None where a response is one

@@ -121,8 +121,12 @@ def play(
     sample: Sample,
     tokenizer: Any,
     budget: int,
+    ends: Collection[int] = (),
 ) -> Played:
-    """One episode a problem; ``budget`` is how many tokens the model may write in each."""
+    """One episode a problem; ``budget`` is how many tokens the model may write in each, ``ends``
+    what may end its turn beside the tokenizer's end token.
+    """
+    ends = {*ends, tokenizer.eos_token_id}
     began = time.perf_counter()
     model_s = 0.0
     with closing(environment):
@@ -148,18 +152,21 @@ def play(
             then = time.perf_counter()
             steps = environment.step(dict(zip(playing, texts, strict=True)), last)
             environment_s += time.perf_counter() - then
-            shown = tokenizer([steps[i].observation or "" for i in playing])["input_ids"]
+            said = [steps[i].observation or "" for i in playing]
+            shown = tokenizer(said, add_special_tokens=False)["input_ids"]
             for i, text, ids in zip(playing, texts, shown, strict=True):
-                _enter(episodes[i], steps[i], text, list(ids), i in last, tokenizer.eos_token_id)
+                _enter(episodes[i], steps[i], text, list(ids), i in last, ends)
             playing = [i for i in playing if not episodes[i].done]
     whole = time.perf_counter() - began
     rest = whole - model_s - environment_s
     return Played(episodes, {"model": model_s, "environment": environment_s, "rest": rest})
 
 
-def _enter(episode: Episode, step: Step, text: str, shown: list[int], last: bool, end: int) -> None:
+def _enter(
+    episode: Episode, step: Step, text: str, shown: list[int], last: bool, ends: Collection[int]
+) -> None:
     """Write down one turn of an episode and what followed."""
-    cut = episode.ids[-1] != end
+    cut = episode.ids[-1] not in ends
     none = step.reward is None or episode.reward is None
     episode.reward = None if none else episode.reward + step.reward  # type: ignore[operator]
     episode.passed, episode.told = step.passed, step.told

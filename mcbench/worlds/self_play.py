@@ -45,7 +45,7 @@ def broken(problem: Problem, answer: str) -> tuple[str, str]:
     """The program that an injection leaves, or what is wrong with it."""
     files = {repair.PATH: problem.references[0]}
     try:
-        program = repair.edited(files, repair.edits_of(answer)).get(repair.PATH, "")
+        program = repair.edited(files, repair.edits_of(answer)).get(repair.PATH, files[repair.PATH])
     except repair.FormatError as error:
         return "", str(error)
     return (program, "") if program != problem.references[0] else ("", "no change")

@@ -72,6 +72,8 @@ def trace(source: str, values: Sequence[int]) -> list[Frame]:
     def look(frame: FrameType, event: str, arg: Any) -> Any:
         if frame.f_code is not scope["solve"].__code__:
             return None
+        if event == "line" and "v" in frame.f_locals:  # a comprehension, inlined since Python 3.12
+            return look
         told = arg[0].__name__ if event == "exception" else arg
         if event in ("call", "line"):
             told = {name: list(one) for name, one in frame.f_locals.items()}

@@ -9,7 +9,7 @@ import pytest
 from mcbench.claims import CLAIMS, Result
 from mcbench.claims.round_2 import END, HYPOTHESES, NOT_WHOLE
 from mcbench.experiments.experiments import PlannedRun, planned_runs
-from mcbench.experiments.round_2 import outcomes, whole_block, with_second_round
+from mcbench.experiments.round_2 import outcomes, registered, whole_block, with_second_round
 from mcbench.report.round_2 import claims_table, counted, hypotheses_table, lines, sentence, tiles
 from mcbench.runs.compact import write_compact
 from mcbench.runs.store import RunRecord
@@ -53,6 +53,16 @@ def test_a_block_is_read_when_all_of_it_is_there(limits: Path, tmp_path: Path) -
     for path in (*others, *limits.glob("*.json")):
         (tmp_path / path.name).symlink_to(path)
     assert whole_block("round_2_limits", [tmp_path]) == {}
+
+
+def test_runs_of_other_settings_are_none_of_the_registered() -> None:
+    records = [record(one) for one in planned_runs("round_2_limits")]
+    found = registered("round_2_limits", records)
+    assert {arm: len(runs) for arm, runs in found.items()} == dict.fromkeys(PASSES, 24)
+    cooler = {"settings": {"learning_rate": 1e-4}}
+    others = [record(one) for one in planned_runs("round_2_limits", **cooler)]
+    assert registered("round_2_limits", others) == {}
+    assert registered("round_2_limits", [*others, *records[1:]]) == {}
 
 
 def test_what_whole_blocks_say_stands_beside_what_is_open(limits: Path) -> None:

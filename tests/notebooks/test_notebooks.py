@@ -291,7 +291,7 @@ def test_round_2_draws_its_factorial_and_reports_every_hypothesis(executed: Path
     )  # fmt: skip
     html = page_of("14_round_2", executed)
     assert "Of twelve registered hypotheses: none measured yet." in html
-    assert "no finished run of" in html
+    assert "Not whole yet, or not as registered: " in html
     assert sum(PLOTLY in out.get("data", {}) for out in outputs) >= 3
 
 

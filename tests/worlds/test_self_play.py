@@ -24,6 +24,7 @@ INJECTIONS = {
     "no program": (fixed(block(LINE, "a = [")), "breaks-off"),
     "a loop without end": (fixed(block(LINE, "while a: a = a")), "breaks-off"),
     "no change": (fixed(block(LINE, LINE)), "no-change"),
+    "another file": (fixed(block("", "x").replace(repair.PATH, "x.py")), "no-change"),
     "changed, and changed back": (fixed(block(LINE, "b"), block("b", LINE)), "no-change"),
     "a line of the bug that it had": (fixed(block("a = [v + 4 for v in a]", "a")), "not-found"),
     "no thought": (fixed(block(LINE, "a = a"), thought=" "), "no-thought"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -161,6 +162,24 @@ def test_a_rollout_by_hand(evaluator: Any) -> None:
     assert len(two.ids) == len(two.own) == len(two.log_probs) == len(two.entropies)
     assert {p for p, mine in zip(two.log_probs, two.own, strict=True) if not mine} == {0.0}
     assert [turn["observation"] for turn in two.turns] == [feedback(5, 10), ""]
+
+
+def test_any_end_token_ends_a_turn_and_what_is_shown_has_none_of_a_beginning(
+    evaluator: Any,
+) -> None:
+    """As of a model that lists two; such as Llama's tokenizer begins every text with another."""
+    (other,) = TOKENIZER("\n")["input_ids"]
+    script = Script([ADDS], [RIGHT])
+    sample = (
+        lambda contexts, limit: [  # noqa: E731
+            ([*ids[:-1], other], *known) for ids, *known in script(contexts, limit)
+        ]
+    )
+    asked = Mock(wraps=TOKENIZER, eos_token_id=TOKENIZER.eos_token_id)
+    (one,) = play(Attempts(evaluator), [doubled()], sample, asked, 200, [other]).episodes
+    assert (one.reward, one.truncated, len(one.turns)) == (1.0, False, 2)
+    assert one.turns[0]["observation"] == feedback(5, 10)
+    assert asked.call_args_list[1].kwargs == {"add_special_tokens": False}
 
 
 def test_a_spent_budget_is_a_truncated_episode(evaluator: Any) -> None:
