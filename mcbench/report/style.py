@@ -1,7 +1,8 @@
 """How arms look: one colour and one dash per arm, the same in every figure and on every page.
 
-Colours are Okabe and Ito's, which stay apart under the common colour-vision deficiencies; the dash
-is the second cue, for print and for those who see no hue at all.
+Colours are Okabe and Ito's, with a violet for their yellow, which cannot be seen on white: they
+stay apart under the common colour-vision deficiencies. The dash is the second cue, for print and
+for those who see no hue at all.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from itertools import cycle
 
 from mcbench.files import rows_beside
 
-ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
+ORANGE, SKY, GREEN, VIOLET = "#E69F00", "#56B4E9", "#009E73", "#8422E6"
 BLUE, VERMILLION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#8A9099"
-COLORS = {"orange": ORANGE, "sky": SKY, "green": GREEN, "yellow": YELLOW}
+COLORS = {"orange": ORANGE, "sky": SKY, "green": GREEN, "violet": VIOLET}
 COLORS |= {"blue": BLUE, "vermillion": VERMILLION, "purple": PURPLE, "grey": GREY}
 
 # Legible on white and on black alike; pages replace it by the reader's own theme.
@@ -52,9 +53,9 @@ KNOWN: dict[str, ArmStyle] = {
     for arm, (label, color, dash) in rows_beside(__file__, "arms.toml").items()
 }
 """The arms of the experiments, rows of ``arms.toml``."""
-# After Okabe and Ito's those of Paul Tol's muted scheme that are unlike them.
-_MORE = ("#332288", "#882255", "#999933", "#44AA99", "#AA4499", "#661100")
-_SPARE_COLORS = (SKY, VERMILLION, PURPLE, GREEN, ORANGE, BLUE, YELLOW, *_MORE)
+# After Okabe and Ito's further ones that stand out on white and on the dark ground alike.
+_MORE = ("#A0522D", "#8A9A2B", "#44AA99", "#AA4499", "#B8405E")
+_SPARE_COLORS = (SKY, VERMILLION, PURPLE, GREEN, ORANGE, BLUE, VIOLET, *_MORE)
 _SPARE_DASHES = ("longdashdot", "longdash", "dashdot", "dash", "dot", "solid")
 
 

@@ -61,6 +61,16 @@ def test_the_newest_generation_of_the_first_run_comes_first(tmp_path: Path) -> N
     assert made.data["verdicts"]["WA"] == "wrong answer"
 
 
+def test_what_the_chosen_run_has_no_generation_of_is_its_last(tmp_path: Path) -> None:
+    made = browser(tmp_path)
+    last = ["a/9/0", "a/9/1", "a/9/2", "a/9/3"]
+    told = {"": "", "latest": "", "9": "", "5": "; these are of step 9, its last."}
+    for step, message in told.items():  # nothing is offered yet; its own; another run's
+        assert ask(made, step=step) == last
+        assert made.data["message"].endswith(message)
+        assert bool(made.data["message"]) == bool(message)
+
+
 def test_another_run_stands_beside(tmp_path: Path) -> None:
     made = browser(tmp_path)
     assert {row["arm"] for row in made.data["rows"]} == {"a"}
@@ -82,7 +92,7 @@ def test_texts_come_for_what_is_shown_and_only_as_text(tmp_path: Path) -> None:
 def test_tokens_come_where_colours_are_wanted(tmp_path: Path) -> None:
     made = browser(tmp_path)
     assert made.data["probable"]
-    ask(made, need=["a/9/1"], colour=True)
+    ask(made, need=["a/9/1"], colour="levels")
     assert made.texts["a/9/1"]["pieces"] == ["b", "eta"]
     assert made.texts["a/9/1"]["levels"] == "09"
 
@@ -102,7 +112,8 @@ def test_a_step_that_disappears_is_said(tmp_path: Path) -> None:
     (tmp_path / "a" / "completions" / "step_000001.parquet").unlink()
     made.responses._kept.clear()
     made.refresh()
-    assert made.data["message"] == "No responses are stored for step 1 of this run."
+    told = "No responses are stored for step 1 of this run; these are of step 9, its last."
+    assert made.data["message"] == told
     for path in tmp_path.glob("*/completions/*"):
         path.unlink()
     made.refresh()

@@ -137,10 +137,14 @@ def test_the_view_survives_a_reload_and_goes_on(tmp_path: Path) -> None:
         drawn = "document.querySelector('#reward').data.filter(t => t.meta?.role === 'mean').length"
         tab.wait(f"{drawn} === 1")
         tab.wait("document.querySelector('#responses article')?.textContent.includes('alpha')")
+        search = "document.querySelector('.filters input[type=search]')"
+        tab.evaluate(f"{search}.value = 'alp'; {search}.dispatchEvent(new Event('input')); 0")
+        tab.wait("document.querySelector('#responses mark')?.textContent === 'alp'")
         tab.call("Page.reload")
         tab.wait("document.body?.dataset.looks")
         grow(tab, run.path, told[10:20], 20)
-        tab.wait(f"{drawn} === 1")  # what was chosen is still
+        tab.wait(f"{drawn} === 1")  # what was chosen is still, and what was looked for
+        tab.wait(f"{search}?.value === 'alp'")
         tab.wait("document.querySelector('#responses article')?.textContent.includes('alpha')")
         tab.wait("document.querySelector('#reward').data.some(t => (t.x ?? []).at(-1) === 19)")
         assert tab.evaluate("document.querySelector('.away').hidden")

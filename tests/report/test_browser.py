@@ -3,12 +3,14 @@
 import base64
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 
 from mcbench.report import base, figures
@@ -19,6 +21,7 @@ from mcbench.report.site import comparison_of
 from .browser import CHROMIUM, OFFLINE, Tab, chromium, drag
 from .made import page_for
 from .synthetic import make_records
+from .test_page import shown as page_showing
 from .test_samples import HOSTILE, with_responses
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
@@ -159,6 +162,54 @@ def test_zoom_and_step_are_shared(opened: Tab) -> None:
     assert opened.evaluate("document.querySelector('#step + output').value") == "30"
     assert not opened.evaluate("document.querySelector('#nano-s-reward .marker').hidden")
     assert opened.errors == []
+
+
+def test_a_double_click_anywhere_ends_the_zoom_everywhere(opened: Tab) -> None:
+    """By a real drag, which plotly remembers as the reader's own."""
+    opened.resize(1280, 900)
+    place = "{block: 'center', behavior: 'instant'}"
+    opened.evaluate(f"document.getElementById('nano-s-reward').scrollIntoView({place})")
+    whole = [f"document.getElementById('nano-s-{one}').layout.xaxis.autorange"
+             for one in ("reward", "length")]  # fmt: skip
+    opened.wait(" && ".join(whole))
+    area = "document.querySelector('#nano-s-{} .nsewdrag')"
+    drag(opened, area.format("reward"), (0.3, 0.5), (0.6, 0.5))
+    opened.wait(" && ".join(f"!{one}" for one in whole))
+    for _ in range(2):
+        drag(opened, area.format("length"), (0.5, 0.5), (0.5, 0.5))
+    opened.wait(" && ".join(whole))
+    assert opened.errors == []
+
+
+def test_a_heatmap_of_ones_own_is_drawn_however_narrow(tab: Tab, tmp_path: Path) -> None:
+    z = [[1.0, 2.0], [3.0, 4.0]]
+    maps = [go.Heatmap(z=z, texttemplate="%{z}"), go.Heatmap(z=z, text=z, texttemplate="%{text}")]
+    made = page_showing(*(go.Figure([one]) for one in maps))
+    tab.errors.clear()
+    tab.resize(390, 800)
+    tab.open(write_page(made, tmp_path / "map.html"))
+    tab.wait("document.querySelectorAll('.plot.js-plotly-plot').length === 2")
+    assert tab.errors == []
+
+
+def test_what_was_not_recorded_of_a_token_is_no_number(tab: Tab, tmp_path: Path) -> None:
+    known, unknown = (
+        with_responses(tmp_path, arm, [1, 0], ["a"]) for arm in ("grpo", "microcoder")
+    )
+    lines: list[Any] = known.completions(5).assign(step=5, completion="ab").to_dict("records")
+    tokens = {"logprobs": [-0.01, -2.0], "pieces": ["a", "b"]}
+    known = replace(known, sample_lines=[{**line, **tokens} for line in lines])
+    path = write_page(page_for(*comparison_of([known, unknown])), tmp_path / "page.html")
+    tab.errors.clear()
+    tab.open(path)
+    overlay = "[...document.querySelectorAll('.filters label')].find((one) =>"
+    overlay += " one.firstChild.textContent === 'Colour tokens by').querySelector('select')"
+    tab.evaluate(f"{overlay}.value = 'levels'; {overlay}.dispatchEvent(new Event('change'))")
+    titles = "[...new Set([...document.querySelectorAll('.token')].map((one) => one.title))].sort()"
+    assert tab.evaluate(titles) == [
+        "log-probability about −0.0: 100 %", "log-probability about −2.0: 14 %", "not recorded"
+    ]  # fmt: skip
+    assert tab.errors == []
 
 
 def test_hovering_points_at_the_same_step_in_all_figures(opened: Tab) -> None:

@@ -97,8 +97,8 @@ def contrast(color: str, ground: str) -> float:
 
 
 @pytest.mark.parametrize("ground", GROUNDS)
-def test_recipes_stand_out_from_the_ground(ground: str) -> None:
-    for color in (style.BLUE, style.ORANGE, style.GREEN, style.VERMILLION):
+def test_arms_stand_out_from_the_ground(ground: str) -> None:
+    for color in style._SPARE_COLORS:
         assert contrast(color, GROUNDS[ground]) > 2
 
 

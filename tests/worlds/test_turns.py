@@ -170,11 +170,10 @@ def test_any_end_token_ends_a_turn_and_what_is_shown_has_none_of_a_beginning(
     """As of a model that lists two; such as Llama's tokenizer begins every text with another."""
     (other,) = TOKENIZER("\n")["input_ids"]
     script = Script([ADDS], [RIGHT])
-    sample = (
-        lambda contexts, limit: [  # noqa: E731
-            ([*ids[:-1], other], *known) for ids, *known in script(contexts, limit)
-        ]
-    )
+
+    def sample(contexts: Sequence[list[int]], limit: int) -> Any:
+        return [([*ids[:-1], other], *known) for ids, *known in script(contexts, limit)]
+
     asked = Mock(wraps=TOKENIZER, eos_token_id=TOKENIZER.eos_token_id)
     (one,) = play(Attempts(evaluator), [doubled()], sample, asked, 200, [other]).episodes
     assert (one.reward, one.truncated, len(one.turns)) == (1.0, False, 2)

@@ -157,9 +157,9 @@
   const NARROW = 480;
   function narrowed(figure, div) {
     for (const trace of figure.data) {
-      if (trace.type !== "heatmap" || !trace.texttemplate) continue;
+      if (trace.type !== "heatmap" || !trace.texttemplate || !trace.text) continue;
       trace.whole ??= trace.text;
-      trace.text = paper || div.clientWidth < NARROW ? trace.whole.map((row) => row.map((cell) => cell.split("<br>")[0])) : trace.whole;
+      trace.text = paper || div.clientWidth < NARROW ? trace.whole.map((row) => row.map((cell) => String(cell).split("<br>")[0])) : trace.whole;
     }
   }
 
@@ -253,9 +253,15 @@
     if (!told.length) return;
     const box = div.closest("figure").querySelector(".entries");
     const shown = told.filter((trace) => trace.visible !== false);
-    if (box.dataset.lines !== shown.map((trace) => trace.name).join("|")) {
+    const lines = shown.map((trace) => trace.legendgroup ?? trace.name).join("|");
+    if (box.dataset.lines === lines) {  // a name says how far its run is
+      shown.forEach((trace, i) => {
+        const name = box.children[i + 1].children[1], { title, textContent } = named(trace);
+        if (name.textContent !== textContent) Object.assign(name, { title, textContent });
+      });
+    } else {
       box.classList.add("strip");
-      box.dataset.lines = shown.map((trace) => trace.name).join("|");
+      box.dataset.lines = lines;
       box.replaceChildren(el("li", { className: "at" }), ...shown.map((trace) =>
         el("li", {}, keyed(trace), named(trace), el("span", {}, el("b"), el("small")))));
     }
@@ -415,10 +421,11 @@
     div.on("plotly_relayout", (change) => {
       const zoomed = "xaxis.range[0]" in change;
       if (zoomed) state.range = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
-      else if (change["xaxis.autorange"]) state.range = null;
-      if (zoomed || change["xaxis.autorange"]) {
-        redraw(divs.filter((other) => other !== div && specs[other.id].linked));
-      }
+      // Of a figure that was drawn while others were zoomed a reset says the range, which all leave then.
+      const reset = change["xaxis.autorange"] || "xaxis.range" in change;
+      if (reset) state.range = null;
+      // This one too: else plotly takes the reader's own zoom for one to be kept, whatever comes.
+      if (zoomed || reset) redraw(divs.filter((other) => specs[other.id].linked));
     });
   }
 
@@ -447,14 +454,17 @@
 
   // Controls --------------------------------------------------------------------------------------
 
+  function showIsolated() {
+    if ($("all-arms")) $("all-arms").hidden = !state.only.size;
+    for (const figure of document.querySelectorAll("figure[data-arm]")) figure.hidden = isHidden(figure.dataset.arm);
+  }
   // One click shows an arm alone, one on another adds it, one on the same takes it away again.
   function isolate(arm) {
     if (arm === null) state.only.clear();
     else if (!state.only.delete(arm)) state.only.add(arm);
     if (state.only.size === arms.size) state.only.clear();
     for (const button of toggles) button.setAttribute("aria-pressed", String(state.only.has(button.value)));
-    $("all-arms").hidden = !state.only.size;
-    for (const figure of document.querySelectorAll("figure[data-arm]")) figure.hidden = isHidden(figure.dataset.arm);
+    showIsolated();
     redraw();
     document.dispatchEvent(new CustomEvent("arms", { detail: new Set([...arms].filter(isHidden)) }));
   }
@@ -550,6 +560,7 @@
     }
     for (const div of divs) if (!before.has(div)) boxes.observe(div);
     if (step) stretch();
+    showIsolated();
     redraw(divs.filter((div) => specs[div.id] && (div.id in changed || !before.has(div))));
   };
 

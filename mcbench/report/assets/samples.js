@@ -64,6 +64,7 @@ function linkedViews(brushed) {
 
   function draw() {
     const groups = [...Map.groupBy(rows.filter((row) => Number.isFinite(row.diversity)), groupOf)];
+    if (chosen && !groups.some(([key]) => chosen.has(key))) choose(null); // of another run or generation
     plot.replaceChildren();
     node.hidden = groups.length < 2;
     if (node.hidden) return;
@@ -163,15 +164,18 @@ function linkedViews(brushed) {
 // hexadecimal digit each, three to a nat (of a ratio ten, 8 being 1), as in mcbench/report/samples.py;
 // the rest is the response's.
 const tinted = (rgb, share) => `rgba(${rgb},${Math.min(0.85, 0.85 * share).toFixed(2)})`;
-const digitOf = (digits, i) => parseInt(digits?.[i] ?? "0", 16);
+const digitOf = (digits, i) => parseInt(digits[i], 16);
+const UNKNOWN = ["none", "not recorded"]; // as of what a mask has left out
 const signed = (value) => `${value > 0 ? "+" : ""}${value.toFixed(2).replace("-", "−")}`;
 const OVERLAYS = {
   levels: { title: "log-probability", shade(row, { levels }, i) {
+    if (!levels?.[i]) return UNKNOWN;
     const level = digitOf(levels, i);
     return [tinted("230,159,0", level / 15),
       `log-probability about −${(level / 3).toFixed(1)}: ${Math.round(100 * Math.exp(-level / 3))} %`];
   } },
   entropy: { title: "entropy", shade(row, { entropy }, i) {
+    if (!entropy?.[i]) return UNKNOWN;
     const level = digitOf(entropy, i);
     return [tinted("204,121,167", level / 9), `entropy about ${(level / 3).toFixed(1)} nats`];
   } },
@@ -182,6 +186,7 @@ const OVERLAYS = {
     ? ["rgba(128,134,144,.5)", `masked: no gradient; its advantage was ${raw === null ? "not known" : signed(raw ?? 0)}`]
     : ["none", "not masked: every token counts"]) },
   ratio: { title: "ratio and clip", shade(row, { ratio, clipped }, i) {
+    if (!ratio?.[i]) return UNKNOWN;
     const level = digitOf(ratio, i) - 8, words = `ratio to the policy that sampled it about ${Math.exp(level / 10).toFixed(2)}`;
     return clipped?.[i] === "1" ? ["rgba(128,134,144,.7)", `${words}: clipped, no gradient`]
       : [tinted(level < 0 ? "213,94,0" : "0,114,178", Math.abs(level) / 5), words];
@@ -264,6 +269,9 @@ function browse(root, source) {
   const hidden = new Set(); // arms that the page's own buttons switched off
   const toggled = new Map(); // row id -> open, where a reader opened or closed it
   let limit = MATCHES, everyArm = false, everyResponse = false;
+  let followed = ""; // the problem that is shown at all steps
+  let searched = false; // the words of before are in their place
+  let drawn = ""; // what the list shows
   const keyOf = (row) => (source.live && !over.checked ? row.problem || row.group : `${row.step}/${row.group}/${row.problem}`);
   const words = () => search.value.trim().toLowerCase();
   const filtering = () => Boolean(verdict.value || cut.value || masked.value || words() || chosen || over.checked);
@@ -284,6 +292,15 @@ function browse(root, source) {
       const wanted = source.asked(); // a click on a curve may have asked for another
       if (arms[wanted.run]?.stored) arm.value = wanted.run;
       if (steps.includes(Number(wanted.step))) step.value = wanted.step;
+      // What was asked before a reload, or taken back by such a click.
+      over.checked = Boolean(wanted.over);
+      followed = wanted.over;
+      for (const [control, value] of [[beside, wanted.beside], [colour, wanted.colour]]) {
+        control.value = value;
+        if (control.selectedIndex < 0) control.value = "";
+      }
+      if (!searched) search.value = wanted.words;
+      searched = true;
     } else {
       const found = [...new Set(rows.map((row) => row.step))].sort((a, b) => a - b);
       offer(arm, [["", "all arms, side by side"], ...names]);
@@ -322,8 +339,14 @@ function browse(root, source) {
       ? `${plural(found.length, "response")} of ${data.rows.length} match, ${where}`
       : `${plural(chosen.length, "response")} to this problem`);
     more.hidden = shown.length === chosen.length;
-    list.replaceChildren(...[...Map.groupBy(shown.toSorted((a, b) => a.step - b.step), keyOf).values()]
-      .map((rows) => group(rows, data)));
+    // What stands there already keeps its place, selection and focus.
+    const texts = shown.map((row) => [row.id, ...Object.values(source.text(row) ?? {}).map((one) => one?.length)]);
+    const look = JSON.stringify([texts, everywhere, words(), colour.value, data.beside, data.arms]);
+    if (look !== drawn) {
+      list.replaceChildren(...[...Map.groupBy(shown.toSorted((a, b) => a.step - b.step), keyOf).values()]
+        .map((rows) => group(rows, data)));
+      drawn = look;
+    }
     source.ask({ need: shown.map((row) => row.id) });
   }
 
@@ -371,6 +394,7 @@ function browse(root, source) {
         textContent: `${program ? `program ${program}` : "no program"} × ${mine.length}: ${mine.filter(isRight).length} right` });
       button.addEventListener("click", () => {
         for (const row of rows) toggled.set(row.id, row.program === program);
+        drawn = "";
         render();
       });
       return [button, " "];
@@ -419,6 +443,7 @@ function browse(root, source) {
     render(); // the problems of that step are offered then
     problem.value = String(keyOf(row));
     toggled.set(row.id, true);
+    drawn = "";
     render();
     for (let fold = root.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
     list.querySelector(`[data-row="${row.id}"]`).scrollIntoView({ block: "center" });
@@ -468,7 +493,6 @@ function browse(root, source) {
   const token = (piece, [tint, title]) =>
     el("span", { className: "token", textContent: piece, style: `background:${tint}`, title });
 
-  let followed = ""; // the problem that is shown at all steps
   over.addEventListener("change", () => {
     const first = source.data().rows.find((row) => source.live ? String(row.problem || row.group) === problem.value
       : String(keyOf(row)) === problem.value);
@@ -488,7 +512,7 @@ function browse(root, source) {
   for (const control of [arm, beside, step, problem, verdict, cut, masked, colour, search]) {
     control.addEventListener(control === search ? "input" : "change", () => {
       source.ask({
-        run: arm.value, beside: beside.value, step: step.value, words: words(), colour: Boolean(colour.value),
+        run: arm.value, beside: beside.value, step: step.value || "latest", words: words(), colour: colour.value,
       });
       again();
     });

@@ -3,7 +3,7 @@
 const $ = (selector) => document.querySelector(selector);
 const KEPT = `mcbench watch ${location.pathname}`; // what a reader chose, through a reload of this tab
 const kernel = window.frameElement?.mcbench; // of a notebook that has this page in a frame (frame.js)
-const NOTHING = { run: "", beside: "", step: "latest", words: "", over: "", colour: false, need: [] };
+const NOTHING = { run: "", beside: "", step: "latest", words: "", over: "", colour: "", need: [] };
 const boxes = [...document.querySelectorAll(".sections input")];
 const chosenSections = () => boxes.filter((one) => one.checked).map((one) => one.value);
 const asked = { model: null, picked: {}, sections: chosenSections(), open: false, paused: false, browser: NOTHING };

@@ -24,7 +24,7 @@ NOTHING: dict[str, Any] = {
     "step": LATEST,
     "words": "",
     "over": "",
-    "colour": False,
+    "colour": "",
     "need": [],
 }
 
@@ -60,7 +60,9 @@ class Responses:
         at: dict[str, int] = {}
         for run_id in dict.fromkeys(i for i in (chosen, beside) if i in stored):
             steps = stored[run_id]
-            at[run_id] = steps[-1] if asked["step"] == LATEST else int(asked["step"])
+            wanted = int(step) if (step := str(asked["step"])).isdecimal() else steps[-1]
+            # Another run's generation, of which the one chosen has none, is no choice.
+            at[run_id] = wanted if run_id != chosen or wanted in steps else steps[-1]
             for step in steps if over else [at[run_id]]:
                 for line, linked in self._responses(runs[run_id], step, over):
                     name = f"{run_id}/{step}/{line['place']}"
@@ -71,6 +73,11 @@ class Responses:
             message = "No responses are stored yet; the first come with the first generation."
         elif not over and not any(run is runs[chosen] for run, _, _ in found.values()):
             message = f"No responses are stored for step {at[chosen]} of this run."
+        elif not over and str(at[chosen]) != (step := str(asked["step"])) and step.isdecimal():
+            message = (
+                f"No responses are stored for step {step} of this run; these are of step "
+                f"{at[chosen]}, its last."
+            )
         lines = {name: line for name, (_, line, _) in found.items()}
         known = {column for line in lines.values() for column in line}
         data = {
@@ -93,7 +100,7 @@ class Responses:
         for name in (name for name in asked["need"] if name in found):
             run, line, _ = found[name]
             prompt = plain(str(line["prompt"]), MOST_CHARACTERS)
-            text = text_of(line, MOST_CHARACTERS, asked["colour"], clip_range(run.config))
+            text = text_of(line, MOST_CHARACTERS, bool(asked["colour"]), clip_range(run.config))
             texts[name] = {"prompt": prompt, **text}
         return data, texts
 
