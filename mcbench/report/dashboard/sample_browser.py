@@ -50,7 +50,7 @@ class Responses:
             named: the runs to choose from.
         """
         asked = {**NOTHING, **asked}
-        over, beside = str(asked["over"]), asked["beside"]
+        over, beside, at_step = str(asked["over"]), asked["beside"], str(asked["step"])
         runs = {run.run_id: run for _, run in named.values()}
         stored = {
             run_id: steps for run_id, run in runs.items() if (steps := run.completion_steps())
@@ -60,7 +60,7 @@ class Responses:
         at: dict[str, int] = {}
         for run_id in dict.fromkeys(i for i in (chosen, beside) if i in stored):
             steps = stored[run_id]
-            wanted = int(step) if (step := str(asked["step"])).isdecimal() else steps[-1]
+            wanted = int(at_step) if at_step.isdecimal() else steps[-1]
             # Another run's generation, of which the one chosen has none, is no choice.
             at[run_id] = wanted if run_id != chosen or wanted in steps else steps[-1]
             for step in steps if over else [at[run_id]]:
@@ -73,9 +73,9 @@ class Responses:
             message = "No responses are stored yet; the first come with the first generation."
         elif not over and not any(run is runs[chosen] for run, _, _ in found.values()):
             message = f"No responses are stored for step {at[chosen]} of this run."
-        elif not over and str(at[chosen]) != (step := str(asked["step"])) and step.isdecimal():
+        elif not over and at_step.isdecimal() and int(at_step) != at[chosen]:
             message = (
-                f"No responses are stored for step {step} of this run; these are of step "
+                f"No responses are stored for step {at_step} of this run; these are of step "
                 f"{at[chosen]}, its last."
             )
         lines = {name: line for name, (_, line, _) in found.items()}
