@@ -265,29 +265,31 @@ def answer(found: Result) -> Result:
     """The result of a question of ours."""
     if not found.parts:
         return found
-    kinds, single = zip(*map(rules.answer_state, found.parts), strict=True)
-    p = _holm_of_distinct(single, found) if found.same else holm(single)
-    tests = len(found.parts)
-    parts = tuple(
+    deciding = found.deciding or found.parts
+    kinds, single = zip(*map(rules.answer_state, deciding), strict=True)
+    p = _holm_of_distinct(single, deciding) if found.same else holm(single)
+    decided = [
         replace(
-            _with_seeds(part, tests, 2),
+            _with_seeds(part, len(deciding), 2),
             state=kind if not found.reason and corrected <= ALPHA else INCONCLUSIVE,
         )
-        for part, kind, corrected in zip(found.parts, kinds, p, strict=True)
-    )
+        for part, kind, corrected in zip(deciding, kinds, p, strict=True)
+    ]
     at = int(np.argmin(single))
-    state, reason = parts[at].state, found.reason or found.same
+    left = iter(decided)
+    parts = tuple(one if one.beside and found.deciding else next(left) for one in found.parts)
+    state, reason = decided[at].state, found.reason or found.same
     return replace(
-        found, state=state, reason=reason, p=float(p[at]), decisive=parts[at], parts=parts
+        found, state=state, reason=reason, p=float(p[at]), decisive=decided[at], parts=parts
     )
 
 
-def _holm_of_distinct(p: Sequence[float], found: Result) -> np.ndarray:
+def _holm_of_distinct(p: Sequence[float], parts: Sequence[Part]) -> np.ndarray:
     """Holm's correction where some arms are one: parts that compare the same runs are one test, and
     those that compare a run with itself are none.
     """
-    shown = [(one.unit, one.estimate.value, one.estimate.p_below) for one in found.parts]
-    nothing = [one.estimate.value == 0 and np.isnan(one.estimate.low) for one in found.parts]
+    shown = [(one.unit, one.estimate.value, one.estimate.p_below) for one in parts]
+    nothing = [one.estimate.value == 0 and np.isnan(one.estimate.low) for one in parts]
     first = {key: at for at, key in reversed(list(enumerate(shown))) if not nothing[at]}
     tested = sorted(first.values())
     corrected = dict(zip(tested, holm([p[at] for at in tested]), strict=True))

@@ -21,6 +21,9 @@ TABLES = ("paper", "rivals", "questions", "landscape")
 KEYS = ({one.name for one in fields(Claim)} - {"id", "contrasts"}) | {"parts"}
 
 
+HERE = Path(__file__).resolve().parent
+
+
 def read_claims(path: str | Path) -> dict[str, Claim]:
     """The claims of a table, by id; what a section says holds for all of its rows.
 
@@ -38,6 +41,8 @@ def read_claims(path: str | Path) -> dict[str, Claim]:
             shared = {name: one for name, one in body.items() if not isinstance(one, dict)}
             for name, row in body.items():
                 if isinstance(row, dict):
+                    if name in OURS and Path(path).resolve().parent != HERE:
+                        raise UserError(f"claim {name} of {path}: there is one of this id already")
                     row = {"section": section, **of_all, **shared, **row}
                     found[name] = _claim(name, row)
     return found
@@ -54,6 +59,8 @@ def _claim(name: str, row: Mapping[str, Any]) -> Claim:
     own = {key: one for key, one in row.items() if key not in ("parts", "arms", "code")}
     if "code" in row and row["code"] not in in_code.PARTS:
         raise unknown(f"code of claim {name}", row["code"], in_code.PARTS)
+    if not isinstance(row.get("seeds", 0), int):
+        raise UserError(f"claim {name}: seeds must be a whole number, got {row['seeds']!r}")
     code = in_code.PARTS.get(row.get("code", ""))
     try:
         contrasts = tuple(
@@ -63,17 +70,18 @@ def _claim(name: str, row: Mapping[str, Any]) -> Claim:
         return Claim(name, arms=tuple(row["arms"]), contrasts=contrasts, code=code, **own)
     except UserError as error:
         raise UserError(f"claim {name}: {error}") from None
-    except ValueError:
+    except (ValueError, TypeError):
         raise UserError(
             f"claim {name}: a part is a measure, what it says, a formula, and any flags"
         ) from None
 
 
+OURS: frozenset[str] = frozenset()
+"""The ids of the tables that come with this package, once they are read."""
 CLAIMS: dict[str, Claim] = {
-    name: one
-    for table in TABLES
-    for name, one in read_claims(Path(__file__).with_name(f"{table}.toml")).items()
+    name: one for table in TABLES for name, one in read_claims(HERE / f"{table}.toml").items()
 }
+OURS = frozenset(CLAIMS)
 
 
 def claims_of(experiment: str) -> list[Claim]:

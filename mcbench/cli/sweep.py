@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from mcbench.cli.options import Integers, read_arms, settings_options
+from mcbench.errors import UserError
 
 ALL = "all"
 FEW = 24  # runs that are listed unasked
@@ -56,6 +57,7 @@ def sweep(experiments: tuple[str, ...], **options: Any) -> None:
     from mcbench.experiments.experiments import EXPERIMENTS, planned_together
     from mcbench.experiments.plan import make_plan
     from mcbench.experiments.training import train_missing
+    from mcbench.runs.canonical import is_only_read
     from mcbench.runs.place import committed_records
     from mcbench.runs.resolve import parse_settings
     from mcbench.runs.store import RunStore
@@ -71,10 +73,18 @@ def sweep(experiments: tuple[str, ...], **options: Any) -> None:
         steps=options["steps"],
         settings=parse_settings(options["changed"], "--set"),
     )
-    keep, runs_dir = options["keep"], options["runs_dir"]
+    if options["listed"] and not options["dry_run"]:
+        raise UserError("--list goes with --dry-run; without both the runs are trained")
+    keep, runs_dir, fresh = options["keep"], options["runs_dir"], options["fresh"]
     committed = committed_records() if keep else []
+    folders = [*committed, keep] if keep else []
+    plan = make_plan(asked, RunStore(runs_dir), folders, fresh)
+    if gone := {one.config.run_id for one in plan.missing if is_only_read(one.config)}:
+        told = "of functions that others have replaced: they are only read"
+        print(f"left out: {len(gone)} run{'s' if len(gone) > 1 else ''} {told}")
+        asked = [one for one in asked if one.config.run_id not in gone]
+        plan = make_plan(asked, RunStore(runs_dir), folders, fresh)
     if options["dry_run"]:
-        plan = make_plan(asked, RunStore(runs_dir), [*committed, keep] if keep else [])
         print(*plan.describe(options["workers"] or 1), sep="\n", flush=True)
         _check(plan, runs_dir)  # which loads TRL, for seconds
         if not keep:
@@ -82,7 +92,7 @@ def sweep(experiments: tuple[str, ...], **options: Any) -> None:
         _print_runs(plan, options["listed"])
         return
     train_missing(
-        ", ".join(names), asked, runs_dir, workers=options["workers"], fresh=options["fresh"],
+        ", ".join(names), asked, runs_dir, workers=options["workers"], fresh=fresh,
         records=committed, keep=keep, address=options["address"], retries=options["retries"],
         launch=options["launch"],
     )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mcbench.data import audit
+from mcbench.data.audit import StageFailed
 from mcbench.data.collect import Item, load_sources, read_source
 from mcbench.data.collect.shards import batches, collect, collect_pool
 from mcbench.data.config import STAGES, BuildConfig
@@ -26,8 +28,15 @@ from mcbench.data.filter import Filter
 from mcbench.data.judge import Judge
 from mcbench.data.pipeline import Pipeline, Progress, Shard, Stage
 from mcbench.data.process import Process
-from mcbench.data.report import FUNNEL_PAGE, card, describe_difficulty, funnel_page, summary_text
-from mcbench.data.schema import Problem
+from mcbench.data.report import (
+    FUNNEL_PAGE,
+    card,
+    describe_difficulty,
+    funnel_page,
+    numbers_of,
+    summary_text,
+)
+from mcbench.data.schema import Problem, Rejected
 from mcbench.data.storage import VERSION, read_problems, write_problems
 from mcbench.data.verify import Verify
 from mcbench.errors import UserError
@@ -71,7 +80,8 @@ def build(
     Raises:
         UserError: wrong configuration, a folder that cannot be written to, or no record is left at
             the end; the message says which rules dropped them.
-        StageFailed: a server that a stage needs does not answer.
+        StageFailed: a server that a stage needs does not answer, or an evaluation set to
+            decontaminate against is cut.
     """
     cache = Path(config.cache)
     make_writable(Path(config.out), "out")
@@ -112,8 +122,7 @@ def _stages(
     if "dedup" in chosen:
         yield Dedup(config.dedup)
     if "decontaminate" in chosen:
-        against = (p for s in load_sources(config.against) for p in read_source(s))
-        index = Index.build([*evaluation, *against], config.decontaminate)
+        index = Index.build([*evaluation, *_against(config)], config.decontaminate)
         yield Decontaminate(index, config.decontaminate)
     if "verify" in chosen:
         judge = Judge(stack.enter_context(Evaluator(config.workers)))
@@ -122,6 +131,28 @@ def _stages(
         yield Predict(config.difficulty)
         rates = config.difficulty.pass_rates
         yield Difficulty(config.difficulty, read_pass_rates(Path(rates)) if rates else {})
+
+
+_told = logging.getLogger(__name__)
+
+
+def _against(config: BuildConfig) -> Iterator[Problem]:
+    """The evaluation problems that are named, whole.
+
+    Raises:
+        StageFailed: a set of them ends early.
+    """
+    for source in load_sources(config.against):
+        refused: list[Rejected] = []
+        yield from read_source(source, reject=refused.append)
+        if cut := [one for one in refused if one.rule == "source_disappeared"]:
+            raise StageFailed(
+                f"decontaminate: {cut[0].id}: {cut[0].detail}; against a part of it nothing is "
+                "clean. Run the same command again, or leave it out of against"
+            )
+        if refused:
+            told = len(refused), source.adapter, refused[0].id, refused[0].detail
+            _told.warning("decontaminate: %d rows of %s cannot be read, such as %s: %s", *told)
 
 
 def _log(shards: Sequence[Shard], columns: Sequence[str]) -> pd.DataFrame:
@@ -135,12 +166,16 @@ def _counted(name: str, shards: Sequence[Shard], before: int | None = None) -> d
     What collect got is what it gave and refused.
     """
     after = sum(shard.rows for shard in shards)
-    log = _log(shards, ["rule", "action", "record"]).drop_duplicates()
+    log = _log(shards, ["rule", "action", "record"])
+    # Of one record a rule may change several things; each thing that was dropped counts.
+    log = log[(log.action == "drop") | ~log.duplicated()]
     rules: dict[str, dict[str, int]] = {}
     for (rule, action), number in sorted(Counter(zip(log.rule, log.action, strict=True)).items()):
         rules.setdefault(rule, {})[action] = number
     if before is None:
-        before = after + sum(actions.get("drop", 0) for actions in rules.values())
+        # A source that ends early is no problem.
+        refused = (of for rule, of in rules.items() if not rule.startswith("source_"))
+        before = after + sum(actions.get("drop", 0) for actions in refused)
     return {"stage": name, "in": before, "out": after, "rules": rules}
 
 
@@ -176,7 +211,7 @@ def _write(
         # without what only says where and how fast it ran
         "config": config.model_dump(mode="json", exclude={"out", "cache", "workers"}),
         "funnel": funnel,
-        "counts": {name: _numbers(finished[name].to_pylist()) for name in columns},
+        "counts": {name: numbers_of(finished[name].to_pylist()) for name in columns},
         "files": {name: file_digest(out / name) for name in [*names, "audit.parquet"]},
         **extra,
     }
@@ -195,10 +230,6 @@ def _losses(logs: Sequence[Shard]) -> str:
         for (stage, rule), of_rule in dropped
     ]
     return "; ".join(told) or "the sources hold none"
-
-
-def _numbers(labels: Iterable[str]) -> dict[str, int]:
-    return dict(sorted(Counter(label or "unknown" for label in labels).items()))
 
 
 def _write_problems(out: Path, shards: Sequence[Shard]) -> list[str]:

@@ -206,10 +206,12 @@ class Decontaminate(GlobalStage):
         )
         worst = overlaps.sort_values(["record", "hits"], ascending=[True, False], kind="stable")
         decisions = {}
-        for overlap in worst.drop_duplicates("record").to_dict("records"):
-            (row,) = summary.slice(overlap["record"], 1).to_pylist()
-            if note := self._note(row, overlap):
-                decisions[row["id"]] = Decision((note,))
+        for record, with_each in worst.groupby("record", sort=False):
+            (row,) = summary.slice(record, 1).to_pylist()
+            notes = [self._note(row, overlap) for overlap in with_each.to_dict("records")]
+            found_in = sorted(filter(None, notes), key=lambda note: note[0] != "drop")
+            if found_in:
+                decisions[row["id"]] = Decision((found_in[0],))
         for name, example in zip(*(summary[c].to_pylist() for c in ("id", "example")), strict=True):
             if example:
                 decisions[name] = Decision((("drop", "contaminated", example),))

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from mcbench.data.prompts import prompt_for
-from mcbench.data.report import card
+from mcbench.data.report import card, numbers_of
 from mcbench.data.schema import OPTIONAL, Problem
 from mcbench.data.storage import iter_dataset, read_manifest, write_table
 from mcbench.errors import UserError, unknown
@@ -88,6 +88,7 @@ def export(folder: Path, form: str, out: Path) -> str:
     manifest = read_manifest(folder)
     make_writable(out, "out")
     rows: list[Row] = []
+    written: list[dict[str, str]] = []
     left_out: Counter[str] = Counter()
     for problem in iter_dataset(folder):
         # TRL's rows go to our own reward, which knows all.
@@ -95,12 +96,16 @@ def export(folder: Path, form: str, out: Path) -> str:
             left_out[reason] += 1
         else:
             rows.append(FORMS[form](problem))
+            written.append({"difficulty": problem.difficulty, "source": problem.source})
     if not rows:
         raise UserError(f"no problem of {folder} can be written as {form}: {dict(left_out)}")
     path = out / "train.parquet"
     write_table(path, pa.Table.from_pylist(rows))
     lines = [f"{number} left out: {reason}" for reason, number in left_out.items()]
     told = "\n".join([f"{len(rows)} problems written to {path}", *lines])
-    text = card(manifest["name"], "", manifest).replace("data/train-*.parquet", "train.parquet")
+    by = ("difficulty", "source")
+    counts = {name: numbers_of(row[name] for row in written) for name in by}
+    about = {**manifest, "rows": len(rows), "counts": counts}
+    text = card(manifest["name"], manifest["config"]["description"], about, exported=True)
     write_atomic(out / "README.md", f"{text}\nWritten in the form of {form}. {told}\n")
     return told

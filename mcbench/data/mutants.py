@@ -45,17 +45,25 @@ def mutants(code: str, count: int) -> list[str]:
     for place, edit in edits:
         if len(found) == count:
             break
-        changed = copy.deepcopy(tree)
-        node = next(islice(ast.walk(changed), place, None))
-        name, index, value = edit
-        if index is None:
-            setattr(node, name, value)
-        else:
-            getattr(node, name)[index] = value
-        text = ast.unparse(ast.fix_missing_locations(changed))
+        try:
+            text = _changed(tree, place, edit)
+        except RecursionError:  # copying goes deeper than reading
+            break
         if text != original:
             found.setdefault(text + "\n")
     return list(found)
+
+
+def _changed(tree: ast.Module, place: int, edit: Edit) -> str:
+    """A program after one edit of a node."""
+    changed = copy.deepcopy(tree)
+    node = next(islice(ast.walk(changed), place, None))
+    name, index, value = edit
+    if index is None:
+        setattr(node, name, value)
+    else:
+        getattr(node, name)[index] = value
+    return ast.unparse(ast.fix_missing_locations(changed))
 
 
 def _edits(node: ast.AST) -> list[Edit]:

@@ -57,7 +57,12 @@ def missing_module(code: str) -> str:
 
 @cache
 def _is_installed(name: str) -> bool:
-    return name in sys.stdlib_module_names or importlib.util.find_spec(name) is not None
+    if name == "__main__" or name in sys.stdlib_module_names:
+        return True
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ValueError:  # a module of this process that nothing was found by
+        return True
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -122,10 +122,18 @@ def inspect(out: Path, per_rule: int = 2) -> str:
     return "\n".join(lines)
 
 
-def card(name: str, description: str, manifest: dict[str, Any]) -> str:
-    """A data set card in the hub's format (YAML header and Markdown)."""
+def card(name: str, description: str, manifest: dict[str, Any], exported: bool = False) -> str:
+    """A data set card in the hub's format (YAML header and Markdown); of an ``exported`` set it
+    names no files but the one that is there.
+    """
     given = {**manifest, "name": name, "description": description, "dimensions": DIMENSIONS}
+    given["exported"] = exported
     return _template("card.md").render(given, labels=_labels, dropped=_dropped)
+
+
+def numbers_of(labels: Iterable[str]) -> dict[str, int]:
+    """How many there are of each, by name."""
+    return dict(sorted(Counter(label or "unknown" for label in labels).items()))
 
 
 def _labels(counts: dict[str, int]) -> str:

@@ -4,14 +4,13 @@ tests?
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from mcbench.evaluator.evaluator import Evaluator
-from mcbench.evaluator.reward import CodeReward, LogExtra
+from mcbench.evaluator.reward import CodeReward, LogExtra, json_value
 
 STRICTER = 0.5
 """Part of the time and memory limits that the second judgement allows."""
@@ -77,7 +76,7 @@ class AuditedCodeReward(CodeReward):
         hidden = columns.get("hidden_tests") or ["[]"] * len(completions)
         tests = list(columns["tests"])
         for place in places:
-            tests[place] = json.dumps(json.loads(tests[place]) + json.loads(hidden[place]))
+            tests[place] = [*_listed(tests[place]), *_listed(hidden[place])]
         found = self._programs(completions, {**columns, "tests": tests})
         harder = [
             replace(
@@ -89,3 +88,8 @@ class AuditedCodeReward(CodeReward):
         ]
         results = self.second.evaluate(harder, early_exit=self.early_exit)
         return {place: ",".join(r.verdicts) for place, r in zip(places, results, strict=True)}
+
+
+def _listed(tests: Any) -> list[Any]:
+    """The tests of a row, which may be JSON."""
+    return list(json_value(tests) if isinstance(tests, str) else tests)

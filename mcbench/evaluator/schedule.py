@@ -123,8 +123,9 @@ class _Call:
                 index, number = self.waiting.popleft()
             except IndexError:
                 break
-            judged = list(self.results[index].values())
-            if not (self.early_exit and any(test.verdict != "AC" for test in judged)):
+            # A later test may have been judged first.
+            before = [test for at, test in list(self.results[index].items()) if at < number]
+            if not (self.early_exit and any(test.verdict != "AC" for test in before)):
                 given = self.submissions[index]
                 flavour = _flavour(given, number)
                 job = job_for(given, number, self.output_bytes, flavour)

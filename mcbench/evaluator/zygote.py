@@ -195,15 +195,15 @@ class Zygote:
         pids: list[int] = []
         ended: portable.Ended = {}
         self.layers.count_processes_anew()
-        for role in ("answering", "assert") if ends else (request["kind"],):
-            pid = portable.fork()
-            if pid == 0:
-                self.become(role, request, files, ends)
-            pids.append(pid)
-        for end in ends:
-            end.close()  # so that either process sees the other's end
-        meter = usage.Meter(self.layers, pids)
-        try:
+        try:  # from the first process on: there may be no room for a second one
+            for role in ("answering", "assert") if ends else (request["kind"],):
+                pid = portable.fork()
+                if pid == 0:
+                    self.become(role, request, files, ends)
+                pids.append(pid)
+            for end in ends:
+                end.close()  # so that either process sees the other's end
+            meter = usage.Meter(self.layers, pids)
             stopped = self.watch(pid, request, ended, meter)
         finally:
             isolation.end_everything(self.layers, pids, ended)

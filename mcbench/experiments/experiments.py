@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mcbench.claims.protocol import RETRAINED, SEEDS
+from mcbench.claims.table import CLAIMS, OURS, claims_of
 from mcbench.errors import UserError, unknown
 from mcbench.experiments.arms import Arms, arm_config, check_arms
 from mcbench.files import rows_beside
@@ -129,6 +130,42 @@ def experiment_named(name: str) -> Experiment:
     if name not in known:
         raise unknown("experiment", name, known)
     return known[name]
+
+
+def check_claims() -> None:
+    """Refuse claims, of a table of one's own, on what is no experiment or no arm of one.
+
+    Raises:
+        UserError: the claim, what it names, and what is allowed.
+    """
+    for one in CLAIMS.values():
+        if one.experiment not in EXPERIMENTS:
+            raise unknown(f"experiment of claim {one.id}", one.experiment, EXPERIMENTS)
+        for arm in one.arms:
+            if "/" in arm:
+                arm_elsewhere(arm, f" in claim {one.id}")
+            elif one.id not in OURS and arm not in (known := _claimable(one.experiment)):
+                raise unknown(f"arm of claim {one.id}", arm, known)
+
+
+def _claimable(experiment: str) -> list[str]:
+    """An experiment's arms, and what our claims name in their place: generations of models."""
+    named = (arm for one in claims_of(experiment) if one.id in OURS for arm in one.arms)
+    return list(dict.fromkeys([*EXPERIMENTS[experiment].arms, *named]))
+
+
+def arm_elsewhere(name: str, where: str = "") -> Arms:
+    """The arm of another experiment that is named ``home/arm``.
+
+    Raises:
+        UserError: there is no such experiment, or no such arm of it.
+    """
+    home, _, arm = name.partition("/")
+    if home not in EXPERIMENTS:
+        raise unknown(f"experiment{where}", home, EXPERIMENTS)
+    if arm not in EXPERIMENTS[home].arms:
+        raise unknown(f"arm of {home}{where}", arm, EXPERIMENTS[home].arms)
+    return {arm: EXPERIMENTS[home].arms[arm]}
 
 
 def plan_runs(

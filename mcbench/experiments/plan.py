@@ -100,19 +100,23 @@ def _unknown(configs: Sequence[Config]) -> str:
 
 
 def make_plan(
-    asked: Sequence[PlannedRun], store: RunStore, records: Iterable[str | Path] = ()
+    asked: Sequence[PlannedRun],
+    store: RunStore,
+    records: Iterable[str | Path] = (),
+    fresh: bool = False,
 ) -> Plan:
     """Look up what is finished.
 
     Args:
         records: folders of compact records that count as finished.
+        fresh: nothing counts as finished, whatever is there.
     """
     distinct = {one.config.run_id: one for one in reversed(asked)}
     in_order = [one for one in asked if one is distinct[one.config.run_id]]
     folders = tuple(map(Path, records))
     kept = {path.stem for folder in folders for path in folder.glob("*.parquet")}
     states = {
-        name: "finished" if name in kept else store.run(one.config).state
+        name: "absent" if fresh else "finished" if name in kept else store.run(one.config).state
         for name, one in distinct.items()
     }
     return Plan(tuple(asked), tuple(in_order), states, (store.root, *folders))

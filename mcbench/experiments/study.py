@@ -19,6 +19,8 @@ from mcbench.experiments.experiments import (
     EXPERIMENTS,
     Experiment,
     PlannedRun,
+    arm_elsewhere,
+    check_claims,
     chosen_arms,
     experiment_named,
     plan_runs,
@@ -309,8 +311,7 @@ def _study(
 ) -> Study:
     name, done = experiment.name, finished(runs)
     for other in arms_elsewhere(name):
-        home, _, arm = other.partition("/")
-        there = _recorded(experiment, {arm: EXPERIMENTS[home].arms[arm]}, profile, known)
+        there = _recorded(experiment, arm_elsewhere(other), profile, known)
         for seeds in finished(there).values():
             done[other] = seeds
     arms = {arm: list(seeds.values()) for arm, seeds in runs.items()}
@@ -380,6 +381,7 @@ def run_study(
     planned = planned_study(arms, experiment, profile, seeds, steps, settings)
     trackers = dict.fromkeys(name for one in planned for name in one.config.report_to)
     check_trackers(trackers)
+    check_claims()
     committed = committed_records() if use_records and not fresh else []
     if experiment and train and use_records and not fresh and not committed:
         progress(
@@ -403,7 +405,7 @@ def run_study(
         name: result
         for home, runs in own.items()
         for name, result in assess(
-            home, runs, measurements, profile=None if common else profile
+            home, runs, measurements, profile=profile if _its_own(home, runs, profile) else None
         ).items()
     }
     if any(map(of_round_1, results.values())):
@@ -471,14 +473,24 @@ def _claims_of(
         claims = [one for one in CLAIMS.values() if one.experiment == name and one.arms]
         if experiment or any(set(one.arms) <= set(runs) for one in claims):
             for other in arms_elsewhere(name):
-                home, _, arm = other.partition("/")
-                own = EXPERIMENTS[home].arms[arm]
+                ((arm, own),) = arm_elsewhere(other).items()
                 rest = {name: value for name, value in common.items() if name not in own}
                 planned = plan_runs({arm: own}, [profile], seeds, None, rest)
                 there = [find_record(one, RunStore(folders[0]), folders[1:]) for one in planned]
                 runs[other] = {one.seed: one for one in there if one is not None}
             found[name] = {arm: by_seed for arm, by_seed in runs.items() if by_seed}
     return found
+
+
+def _its_own(experiment: str, runs: Runs, profile: str) -> bool:
+    """Whether runs compute what the experiment's arms do, and on the same data."""
+    known = experiment_named(experiment).arms
+    own = {arm: _config_at(known[arm], profile, {}, look=False) for arm in runs if arm in known}
+    return all(
+        config is not None and one.config.computation == config.computation
+        for arm, config in own.items()
+        for one in runs[arm].values()
+    )
 
 
 def _same_but_data(given: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:

@@ -35,6 +35,7 @@ _OTHER_OUTPUTS = (
 _KNOWN = {
     *("temperature", "top_k", "top_p", "min_p", "max_tokens", "tokenizer", *ENDS_WITHOUT_TOKEN),
     *("stop_token_ids", "n", "seed", "logprobs", "prompt_logprobs", "detokenize", "output_kind"),
+    "flat_logprobs",
     *("skip_special_tokens", "include_stop_str_in_output", *_OTHER_OUTPUTS),
     *("extra_args", "spaces_between_special_tokens", "streamer", "synced_gpus"),
 }
@@ -117,6 +118,12 @@ def _acting(args: MicroCoderGRPOConfig) -> Iterator[tuple[Sequence[str], bool, s
         yield names, value == wanted, f"{name} is {value!r}, not {wanted!r}"
     masks = args.truncation_mask == "conditional" and args.mask_ratio == 0
     yield ["truncation_mask"], not masks, "mask_ratio is 0, so that no response is masked"
+    within = args.truncation_mask == "conditional" and args.advantage_rule == "uncut"
+    yield (
+        ["truncation_mask"],
+        not within or args.masked_lose == "loss",
+        "advantage_rule 'uncut' gives every cut response an advantage of 0, masked or not",
+    )
     terms = args.beta or args.entropy_coef or args.use_adaptive_entropy
     counts = args.loss_type in _OF_RESPONSES and args.truncation_mask == "conditional"
     yield (

@@ -333,6 +333,11 @@ class MicroCoderGRPOConfig(Options, GRPOConfig):
         for name in others:
             if getattr(self, name) not in (None, 0):
                 raise UserError(f"self_play makes batches of its own: no {name}")
+        if self.use_vllm and self.vllm_mode == "server":
+            raise UserError(
+                "self_play asks every prompt once, and a vLLM server answers each G times; use "
+                "vllm_mode='colocate' or no vLLM"
+            )
         size = self.num_generations or 1
         posing_groups((self.generation_batch_size or 0) // size, size)
 

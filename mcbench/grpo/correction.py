@@ -56,23 +56,26 @@ def importance_weights(
 
 
 def response_weights(weights: Tensor, mask: Tensor) -> Tensor:
-    """(B,) what is left of each response: the mean factor over its tokens.
+    """(B,) what is left of each response: the mean factor over its tokens; NaN of one without a
+    token in the loss.
 
     ``weights`` is (B, T) or (B, 1), ``mask`` (B, T).
     """
-    kept = (weights * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
-    return kept.to(torch.float32)
+    return ((weights * mask).sum(dim=1) / mask.sum(dim=1)).to(torch.float32)
 
 
 def weight_by_length(
     weights: NDArray[Any], lengths: NDArray[np.int64], limit: int
 ) -> dict[str, float]:
-    """Mean weight of all responses, and of those whose length is in each quarter of ``limit``.
+    """Mean weight of all responses with one, and of those whose length is in each quarter of
+    ``limit``.
 
     ``correction/weight_to_50`` is about lengths above 25 % and up to 50 % of the limit; NaN where
     there is no such response.
     """
-    found = {"correction/weight": float(weights.mean())}
+    known = ~np.isnan(weights)
+    weights, lengths = weights[known], lengths[known]
+    found = {"correction/weight": float(weights.mean()) if len(weights) else np.nan}
     place = quarter_of(lengths, limit)
     for number, share in enumerate(QUARTERS, start=1):
         those = weights[place == number]

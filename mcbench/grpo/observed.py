@@ -133,13 +133,15 @@ def _complete_columns(trainer: RepairedGRPOTrainer, count: int) -> None:
 
 
 def keep_ratios(trainer: RepairedGRPOTrainer, inputs: dict[str, Any], log_probs: Tensor) -> None:
-    """Takes note of log π - log π_old where TRL scores a batch for its loss; of responses without a
-    token in it, which TRL scores as padding, there is nothing to note.
+    """Takes note of log π - log π_old where TRL scores a batch for its loss: 0 for tokens that are
+    not the policy's; of responses without a token in it, which TRL scores as padding, there is
+    nothing to note.
     """
     old = inputs.get("old_per_token_logps")
     if trainer._log_ratios is not None and old is not None and "place" in inputs:
-        found = (log_probs.detach() - old).float().cpu()
-        some = loss_mask(inputs).any(dim=1).tolist()
+        mask = loss_mask(inputs)
+        found = (log_probs.detach() - old).masked_fill(mask == 0, 0.0).float().cpu()
+        some = mask.any(dim=1).tolist()
         rows = [row if kept else row[:0] for row, kept in zip(found, some, strict=True)]
         trainer._log_ratios.update(zip(inputs["place"].tolist(), rows, strict=True))
 

@@ -207,7 +207,11 @@ class Stages:
         def entropy(responses: list[Rollout]) -> float:
             if any(one.traced is None for one in responses):
                 raise UserError("temperature_target_entropy: of tools' users it is not known")
-            traced = [one.traced[1] for one in responses if one.traced is not None]
+            traced = [  # an environment's tokens have none
+                one.traced[1][torch.tensor(one.own or [1] * len(one.ids)).bool()]
+                for one in responses
+                if one.traced is not None
+            ]
             return self.trainer.mean_over_all(torch.cat(traced))
 
         return self._over(grid, entropy)

@@ -54,7 +54,7 @@ def asked_sentence(results: Results, count: int = 2) -> str:
         (name, part)
         for name, one in ours(results).items()
         for part in one.parts
-        if name != MAIN and part.state in (HIGHER, LOWER)
+        if name != MAIN and not part.beside and part.state in (HIGHER, LOWER)
     ]
     asked = [one for one in asked if one[1].name.startswith("pass@1")] or asked
     asked.sort(key=lambda one: -abs(one[1].estimate.value) / MARGINS[one[1].unit].value)

@@ -73,13 +73,18 @@ def is_of_originals(config: Config) -> bool:
     return any(value in of if isinstance(of, tuple) else bool(value) for value, of in values)
 
 
+def is_only_read(config: Config) -> bool:
+    """Whether it names functions, or a model, that others have replaced."""
+    return config.earlier and (is_of_originals(config) or config.model in EARLIER_MODELS)
+
+
 def check_trainable(config: Config) -> None:
     """Refuse what can only be read.
 
     Raises:
-        UserError: it names functions, or a model, that others have replaced.
+        UserError: see :func:`is_only_read`.
     """
-    if config.earlier and (is_of_originals(config) or config.model in EARLIER_MODELS):
+    if is_only_read(config):
         raise UserError(
             "a run of earlier functions or models (earlier=true) is read and not trained "
             "again: they are gone; without it the run has the original's"

@@ -98,8 +98,17 @@ def load_policy(
         return Policy(vllm_engine_sampler(location, fence), tokenizer, ends)
     model, tokenizer = load_model(name)
     if torch.cuda.is_available():
-        model.to("cuda", torch.bfloat16)
+        in_bf16(model).to("cuda")
     return transformers_policy(model, tokenizer, batch_size, stop_at_fence=stop_at_fence)
+
+
+def in_bf16(model: Any) -> Any:
+    """The model with its weights in bf16, and its buffers as they are: far from the start a rotary
+    frequency rounded to bf16 is off by several turns.
+    """
+    for weight in model.parameters():
+        weight.data = weight.data.to(torch.bfloat16)
+    return model
 
 
 def load_model(name: str) -> tuple[Any, Any]:

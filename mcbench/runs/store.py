@@ -108,8 +108,8 @@ class Run:
             path.unlink()
         (self.path / "completions").mkdir(exist_ok=True)
         old = self.meta
-        facts = {**old, **meta}
-        if old and self.last_checkpoint() is not None:
+        facts = meta
+        if old and (self.last_checkpoint() is not None or self.final_model.exists()):
             others = {name: meta.get(name) for name in _FACTS if meta.get(name) != old.get(name)}
             facts = {**meta, **old}
             facts |= {"resumed": [*old.get("resumed", ()), others]} if others else {}

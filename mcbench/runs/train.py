@@ -203,6 +203,8 @@ class _Session:
             raise
         if self.is_main:
             self.run.finish(time.time())
+        PartialState().wait_for_everyone()  # of a stretch of T(D) the others read the end
+        if self.is_main:
             took = f" in {clock(self.recorder.elapsed_s)}" if self.recorder else ""
             self.progress(f"[{self.label}] finished{took}: {self.run.path}")
 
@@ -316,9 +318,11 @@ class _Session:
                 f"feedback={config.feedback}: {config.test_set} is no test set of the task of "
                 f"{config.train_set}; one of {', '.join(self.task.sets)} is"
             )
-        for name in ("alarm_share", "stop_at_fence"):
+        for name in ("alarm_share", "stop_at_fence", "soft_overlong"):
             if getattr(config, name):
                 raise UserError(f"{name} is of single responses; leave out {name} or feedback")
+        if sharding_here() == "fsdp2":
+            raise UserError("episodes need processes that each hold the whole model, not fsdp2")
 
     def _environment(self, training: bool) -> Callable[[Any], Environment] | None:
         """Makes what episodes are played in, given the evaluator; None where a response is one

@@ -152,7 +152,9 @@ def way_out(config: Config, machine: Machine) -> str:
     """What to do where a run does not fit on one device of a machine: the first way that fits by
     the estimate.
     """
-    if machine.devices > 1 and estimate(config, machine, machine.devices, "fsdp2").fits:
+    # A batch that so many processes do not divide has no estimate.
+    divided = known_estimate(config, machine, machine.devices, "fsdp2")
+    if machine.devices > 1 and divided is not None and divided.fits:
         return f"use --launch fsdp2 --processes {machine.devices}"
     if f"{config.profile}-lora" in PROFILES:
         adapted = resolve(f"{config.profile}-lora", config.recipe)

@@ -14,7 +14,7 @@ from mcbench.files import read_lines
 from mcbench.runs.config import Config
 from mcbench.runs.records import finished_records
 from mcbench.runs.store import RunRecord
-from mcbench.scale.machine import threads_for
+from mcbench.scale.machine import gpu_here, threads_for
 from mcbench.scale.process import Ended, RunJob, follow, start
 
 
@@ -34,7 +34,8 @@ class Pace:
 @dataclass(frozen=True)
 class Timed:
     """What a finished run took: seconds a response of an update, evaluations included; of how many
-    tokens its responses were, and the share of them that was cut, None where that was not recorded.
+    tokens its responses were, and the share of them that was cut, None where that was not recorded;
+    the GPU that it was on, empty for processors.
     """
 
     profile: str
@@ -43,6 +44,7 @@ class Timed:
     limit: int
     mean_length: float | None
     cut: float
+    gpu: str = ""
 
 
 def timed(*folders: str | Path) -> list[Timed]:
@@ -60,28 +62,34 @@ def _timed(record: RunRecord) -> Timed | None:
         for name in ("mean_length", "clipped_ratio")
     )
     seconds = lines[-1]["elapsed_s"] / len(lines) / responses_of_update(config)
-    known = (mean(lengths), mean(cut)) if lengths and cut else (None, 0.0)
-    return Timed(config.profile, config.model, seconds, _last_limit(config), *known)
+    length, share = (mean(lengths), mean(cut)) if lengths and cut else (None, 0.0)
+    gpus = record.meta.get("hardware", {}).get("gpus") or [{"name": ""}]
+    limit, gpu = _last_limit(config), gpus[0]["name"]
+    return Timed(config.profile, config.model, seconds, limit, length, share, gpu)
 
 
 def pace_of(config: Config, known: Iterable[Timed]) -> Pace | None:
     """The median of the finished runs that are of the same profile and model, evaluations included;
-    None where there is none.
+    None where there is none. Runs on a GPU count where one is here, those on processors elsewhere;
+    if there are none of that kind it is told on what the others were.
 
     Another batch or limit than a run's own scales its pace by responses x mean length: passes are
     as long as their responses. With a longer limit those that were cut are taken to fill it.
     """
     limit = _last_limit(config)
-    found = [
+    alike = [one for one in known if (one.profile, one.model) == (config.profile, config.model)]
+    on_gpu = gpu_here() is not None
+    found = [one for one in alike if bool(one.gpu) == on_gpu]
+    elsewhere = "" if found else f" on {alike[0].gpu or 'processors'}" if alike else ""
+    paces = [
         one.seconds * length_ratio(one.mean_length, one.cut, one.limit, limit)
-        for one in known
-        if (one.profile, one.model) == (config.profile, config.model)
+        for one in found or alike
     ]
-    if not found:
+    if not paces:
         return None
-    runs = f"{len(found)} finished run{'s' if len(found) > 1 else ''}"
-    seconds = responses_of_update(config) * median(found)
-    return Pace(seconds, f"by {runs} of {config.profile}")
+    runs = f"{len(paces)} finished run{'s' if len(paces) > 1 else ''}"
+    seconds = responses_of_update(config) * median(paces)
+    return Pace(seconds, f"by {runs} of {config.profile}{elsewhere}")
 
 
 def responses_of_update(config: Config) -> int:

@@ -11,6 +11,7 @@ from mcbench.claims.assess import measure
 from mcbench.claims.contrast import parse
 from mcbench.claims.curves import PassRates, RunCurves
 from mcbench.claims.evidence import Evidence
+from mcbench.claims.rules import answer_state
 from mcbench.claims.table import TABLES, read_claims
 from mcbench.errors import UserError
 
@@ -99,6 +100,22 @@ def test_a_claim_of_ones_own_is_one_row(tmp_path: Path, monkeypatch: pytest.Monk
     assert found.parts[0].estimate.value == pytest.approx(sum(steps))
 
 
+def test_what_is_told_beside_decides_no_question_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A measure of accuracy brings parts beside: their p-values are no tests of the question."""
+    path = tmp_path / "mine.toml"
+    path.write_text('whose = "ours"\n' + ROW)
+    (one,) = read_claims(path).values()
+    monkeypatch.setitem(CLAIMS, one.id, one)
+    found = assess("context_length", make_runs("C1", 1))["Z1"]
+    assert len(found.parts) > len(found.deciding) > 0
+    single = [answer_state(part)[1] for part in found.deciding]
+    assert found.p == pytest.approx(min(single) * len(single))
+    assert found.decisive in found.deciding
+    assert {part.state for part in found.parts if part.beside} == {"inconclusive"}
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -109,6 +126,9 @@ def test_a_claim_of_ones_own_is_one_row(tmp_path: Path, monkeypatch: pytest.Monk
         (("[own.Z1]", "[own.Z1"), "mine.toml is no table of claims"),
         (("[own.Z1]", '[own.Z1]\nwhose = "me"'), "unknown whose of claim Z1 'me'"),
         (("[own.Z1]", '[own.Z1]\ncode = "nothing"'), "unknown code of claim Z1 'nothing'"),
+        (("[own.Z1]", '[own.Z1]\nseeds = "5"'), "claim Z1: seeds must be a whole number, got '5'"),
+        (("[own.Z1]", "[own.C1]"), "claim C1 of .*mine.toml: there is one of this id already"),
+        (("parts = [[", "parts = 3 #"), "claim Z1: a part is a measure, what it says"),
     ],
 )
 def test_a_row_that_is_none_says_which_and_why(

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from mcbench.cli import main
+from mcbench.experiments.experiments import planned_runs
 from mcbench.runs.resolve import resolve
+from mcbench.runs.store import RunStore
 
 COMMANDS = (
     "train",
@@ -202,6 +204,23 @@ def test_a_sweep_is_planned_trained_kept_and_reported(settings, capsys):
     for records, page in (("runs", "runs.html"), ("reports/records", "kept.html")):
         assert main(["report", records, "-o", page]) == 0
         assert "<html" in Path(page).read_text()
+
+
+def test_a_planned_sweep_is_the_one_that_is_trained(settings, tiny_settings, capsys):
+    assert main(["sweep", "results", "--seeds", "0", "--list"]) == 2
+    assert "--list goes with --dry-run" in capsys.readouterr().err
+    sweep = ["sweep", "rivals", *settings, "--seeds", "0", "--steps", "2", "--dry-run"]
+    assert main([*sweep, "--arms", "dr_grpo,clip_cov"]) == 0
+    told = "left out: 1 run of functions that others have replaced: they are only read\nruns: 1 by"
+    assert told in capsys.readouterr().out
+    one = ["sweep", "results", *settings, "--seeds", "0", "--arms", "grpo", "--steps", "2"]
+    planned = planned_runs("results", "tiny", [0], 2, ["grpo"], tiny_settings)
+    for run in (RunStore().run(one.config) for one in planned):
+        run.begin({"run_id": run.run_id, "config": {}, "started": 1.0})
+        run.finish(2.0)
+    for fresh, finished in (([], 1), (["--fresh"], 0)):
+        assert main([*one, *fresh, "--dry-run"]) == 0
+        assert f"finished: {finished}, to train: {1 - finished}" in capsys.readouterr().out
 
 
 def test_a_planned_sweep_says_what_is_recorded(capsys, monkeypatch, tmp_path):

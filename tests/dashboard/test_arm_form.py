@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mcbench.experiments.experiments import plan_runs
 from mcbench.files import write_json
 from mcbench.report import served
 from mcbench.report.dashboard.arm_form import Workbench, workbench
@@ -14,6 +15,7 @@ from mcbench.report.dashboard.dashboard import Dashboard
 from mcbench.report.dashboard.follower import RunFollower
 from mcbench.report.dashboard.progress import progress_of
 from mcbench.runs.compact import write_compact
+from mcbench.runs.store import RunStore
 
 from .runs import begin, finished
 
@@ -99,6 +101,31 @@ def test_a_remembered_arm_that_does_not_fit_here_is_left_out_and_can_be_removed(
     short._pressed({"action": "remove", "name": "late"})
     assert json.loads((tmp_path / "batch_size.arms.json").read_text()) == {}
     short.close()
+
+
+def test_an_arm_that_is_recorded_is_not_trained_and_other_views_keep_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Dashboard, "_follow", lambda self: self._stop.wait())
+    records = tmp_path / "records"
+    records.mkdir()
+    mine = {"recipe": "microcoder", "mask_ratio": 0.5}
+    (planned,) = plan_runs({"mine": mine}, ["tiny"], [0], 60)
+    run = RunStore(tmp_path / "there").run(planned.config)
+    run.begin({"run_id": run.run_id, "seed": 0, "config": planned.config.to_dict(), "started": 1.0})
+    run.finish(2.0)
+    write_compact(run, records / f"{run.run_id}.parquet")
+    bench = Workbench("batch_size", ARMS, "tiny", [0], 60, {}, tmp_path / "here", [records])
+    file = tmp_path / "here" / "batch_size.arms.json"
+    write_json(file, {"theirs": {"settings": {"recipe": "grpo"}, "seeds": [0]}})
+    ask(bench, name="mine", base="microcoder", values={"mask_ratio": "0.5"})
+    bench._pressed({"action": "add"})
+    assert bench.own == {"mine": mine}
+    assert not (tmp_path / "here" / "trainings").exists()
+    assert set(json.loads(file.read_text())) == {"theirs", "mine"}
+    bench._pressed({"action": "remove", "name": "mine"})
+    assert set(json.loads(file.read_text())) == {"theirs"}
+    bench.close()
 
 
 def test_in_batch_there_is_nothing(tmp_path: Path) -> None:

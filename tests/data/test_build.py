@@ -14,6 +14,7 @@ import yaml
 
 from benchmarks.planted import plant
 from mcbench.data import config as data_config
+from mcbench.data.audit import StageFailed
 from mcbench.data.build import build
 from mcbench.data.collect import load_sources
 from mcbench.data.config import BuildConfig, load_config
@@ -23,7 +24,9 @@ from mcbench.data.report import examples, inspect, overlap
 from mcbench.data.storage import decode, iter_dataset, read_manifest
 from mcbench.errors import UserError
 
+from . import published
 from .generated import generate
+from .published import jsonl, parquet
 
 DEFECTS = ["html", "cut_off", "short", "copy", "contaminated"]
 POOL = plant(generate(60), share=0.05, defects=DEFECTS)
@@ -44,6 +47,25 @@ def files(folder):
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     return build(config(tmp_path_factory.mktemp("built")), POOL.records, POOL.evaluation)
+
+
+def test_against_a_cut_evaluation_set_nothing_is_built(tmp_path):
+    path = parquet(tmp_path / "test.parquet", published.humaneval())
+    path.write_bytes(path.read_bytes()[:-100])
+    against = ({"adapter": "humaneval", "path": str(path)},)
+    with pytest.raises(StageFailed, match=r"decontaminate: humaneval/test: .* nothing is clean"):
+        build(config(tmp_path, against=against), POOL.records)
+
+
+def test_every_row_that_is_refused_counts(tmp_path):
+    rows = [{"key": "s", "text": f"add, {n}", "io": published.STDIO} for n in range(4)]
+    path = jsonl(tmp_path / "rows.jsonl", *rows)
+    columns = {"id": "key", "statement": "text", "tests": "io"}
+    source = {"adapter": "mapping", "path": str(path), "name": "mine", "columns": columns}
+    skip = ("process", "filter", "dedup", "decontaminate", "verify", "difficulty")
+    funnel = build(config(tmp_path, sources=(source,), skip=skip)).manifest["funnel"]
+    assert (funnel[0]["in"], funnel[0]["out"]) == (4, 1)
+    assert funnel[0]["rules"] == {"duplicate_id": {"drop": 3}}
 
 
 def test_the_funnel_adds_up(built):

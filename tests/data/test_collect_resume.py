@@ -282,6 +282,10 @@ def test_a_hub_file_that_disappears_ends_that_source_only(hub, tmp_path):
     [entry] = log(shards)
     assert entry.rule == "source_disappeared"
     assert "test2.jsonl cannot be fetched" in entry.detail
+    Hub.gone = set()  # the same command goes on where it was cut
+    again = ids(collect([source, other], tmp_path / "shards"))
+    assert again[0] == "livecodebench/a"
+    assert len(again) > 2
 
 
 def test_what_the_hub_lacks_is_said_with_what_to_do(hub):

@@ -130,7 +130,11 @@ def test_a_built_set_is_handed_on_in_the_forms_of_others(tmp_path, capsys):
         assert "12 problems written to" in capsys.readouterr().out
         table = pq.read_table(tmp_path / form / "train.parquet")
         assert set(wanted.split()) <= set(table.column_names)
-        assert f"form of {form}" in (tmp_path / form / "README.md").read_text()
+        card = (tmp_path / form / "README.md").read_text()
+        assert f"form of {form}" in card
+        assert "data_files: train.parquet" in card
+        assert "12 problems, written from a set" in card
+        assert "funnel.html" not in card
     (row, *_) = pq.read_table(tmp_path / "verl" / "train.parquet").to_pylist()
     tests = json.loads(row["reward_model"]["ground_truth"])
     assert len(tests["inputs"]) == len(tests["outputs"]) > 2

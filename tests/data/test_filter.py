@@ -259,6 +259,15 @@ def _texts(count):
     return [r.statement for r in generate(count, seed=77)]
 
 
+def test_a_problem_that_is_whole_inside_is_found_beside_one_with_more_in_common(tmp_path):
+    short = "Sort the colours of the rainbow by the number of letters of their names, last first."
+    record = replace(BASE, statement=f"{TASK}. {short}")
+    longer = f"{TASK} {BASE.statement[::-1]} {' '.join(_texts(3))}"
+    for evaluation in ([short], [longer, short]):
+        kept, log = decontaminated(tmp_path, [record], evaluation)
+        assert (kept, log[0].action) == ([], "drop")
+
+
 def test_a_partial_overlap_is_flagged(tmp_path):
     part = " ".join(TASK.split()[:19])
     kept, (entry,) = decontaminated(

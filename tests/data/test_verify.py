@@ -315,3 +315,19 @@ def test_what_is_known_of_a_batch_does_not_outlast_an_installation(judge, tmp_pa
     (tmp_path / "extra-1.0.dist-info" / "METADATA").write_text("Name: extra\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert Verify(judge).key != before
+
+
+def test_a_reference_that_is_nested_deep_or_imports_main_costs_nothing(judge):
+    chain = "".join(f"elif n == {n}:\n    print({2 * n + 1})\n" for n in range(200))
+    deep = f"import __main__\nn = int(input())\nif n < 0:\n    pass\n{chain}"
+    assert mutants(deep, 5) == []
+    record, log = verify(judge, references=(deep,))
+    assert record.tests == TESTS
+    assert ("no_mutants", "flag") in log
+
+
+def test_a_test_that_goes_for_its_time_raises_no_limit(judge):
+    tests = (*TESTS, {"stdin": "999\n", "expected": "1999\n"})
+    record, log = verify(judge, tests=tests, references=(SLOW,))
+    assert (record.tests, record.time_limit_s) == (TESTS, 0.5)
+    assert ("time_limit", "change") not in log

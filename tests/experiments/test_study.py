@@ -1,17 +1,26 @@
 """A comparison: frames, claims of whichever arms are there, committed records for runs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fake_runs import make_curves, make_record
 
 from mcbench.claims import CLAIMS, Result
 from mcbench.claims.evidence import Part
-from mcbench.claims.protocol import ELSEWHERE
+from mcbench.claims.protocol import ELSEWHERE, PROTOCOL
 from mcbench.claims.statistics import Estimate
 from mcbench.errors import UserError
 from mcbench.experiments.experiments import ARMS, EXPERIMENTS, planned_runs
 from mcbench.experiments.plan import make_plan
-from mcbench.experiments.study import Study, planned_study, results_of, run_study, studies
+from mcbench.experiments.study import (
+    Study,
+    _its_own,
+    planned_study,
+    results_of,
+    run_study,
+    studies,
+)
 from mcbench.runs.place import RECORDS, committed_records
 from mcbench.runs.store import RunStore
 
@@ -171,3 +180,35 @@ def test_settings_of_all_arms_leave_those_of_other_experiments_their_own(recorde
     asked = {"seeds": [0], "settings": {"epsilon_high": 0.3}, "train": False}
     study, _ = recorded(None, experiment="temperature", **asked)
     assert study.results["T2"].state == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"experiment": "context"}, "unknown experiment of claim Z1 'context'"),
+        ({"arms": ("shrt",)}, "unknown arm of claim Z1 'shrt'"),
+        ({"arms": ("short", "results/grp")}, "unknown arm of results in claim Z1 'grp'"),
+        ({"arms": ("short", "result/grpo")}, "unknown experiment in claim Z1 'result'"),
+    ],
+)
+def test_a_claim_on_what_is_no_arm_is_refused_before_anything_is_trained(
+    tmp_path, monkeypatch, changes, why
+):
+    own = replace(CLAIMS["C2"], id="Z1", contrasts=(), **changes)
+    monkeypatch.setitem(CLAIMS, "Z1", own)
+    with pytest.raises(UserError, match=why):
+        run_study(None, experiment="context_length", runs_dir=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_arms_with_other_data_are_none_of_the_protocol(recorded):
+    """By name they are the experiment's; what they say is not its verdict."""
+    seeds, options = range(10, 22), {"experiment": "data_quality", "profile": "nano-steady"}
+    study, _ = recorded(None, seeds=seeds, train=False, **options)
+    assert study.results["D2"].basis == PROTOCOL
+    own = EXPERIMENTS["data_quality"].arms["harder"]
+    for changed, same in (({}, True), ({"train_limit": 7}, False)):
+        arms = {"harder": {**own, **changed}}
+        (one,) = planned_runs("data_quality", "nano-steady", [10], arms=arms)
+        record = make_record(make_curves(one.config, np.random.default_rng(0)), one.config)
+        assert _its_own("data_quality", {"harder": {10: record}}, "nano-steady") == same

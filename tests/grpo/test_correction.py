@@ -37,6 +37,10 @@ def test_factors_by_hand():
     kept = response_weights(factors("token_mask"), mask)
     torch.testing.assert_close(kept, torch.tensor([1.0, 2.5 / 3]))
     assert response_weights(factors("sequence_mask"), mask).tolist() == [0, 0.5]
+    gone = mask * torch.tensor([[1], [0]])  # the second response has left the loss
+    left = response_weights(factors("token_mask"), gone)
+    assert left[0] == 1.0
+    assert left[1].isnan()
 
 
 def test_weights_by_length_by_hand():
@@ -46,6 +50,11 @@ def test_weights_by_length_by_hand():
     assert found["correction/weight_to_25"] == 0.75
     assert found["correction/weight_to_100"] == 0.1
     assert math.isnan(found["correction/weight_to_50"])
+    weights[2] = np.nan
+    found = weight_by_length(weights, lengths, 100)
+    assert (found["correction/weight"], found["correction/weight_to_100"]) == (
+        pytest.approx(1.7 / 3), 0.2
+    )  # fmt: skip
 
 
 def test_sequence_level_masking_removes_long_responses():

@@ -1,17 +1,21 @@
 """What a run's log gets: records, metrics, TRL's own completion files, evaluation."""
 
 import types
+from dataclasses import fields
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from datasets import Dataset
 from transformers import GPT2Config, GPT2LMHeadModel, TrainerCallback
 
 from mcbench.errors import UserError
 from mcbench.grpo import diversity, early
+from mcbench.grpo.checks import changed_sampling
 from mcbench.grpo.generation import completion_text, own_text
 from mcbench.grpo.metrics import gradient_metrics, group_metrics
+from mcbench.runs.sampling import TOKENS_ALONE
 
 from . import table
 from .conftest import letter_reward, logged, make_dataset
@@ -403,3 +407,17 @@ def test_what_is_logged_before_the_first_batch_is_of_training(make_trainer):
     trainer = make_trainer()
     trainer.log_of_batch({"task/turns": 2.0})
     assert trainer._metrics["train"]["task/turns"] == [2.0]
+
+
+def test_what_runs_ask_of_vllm_changes_no_log_probability(config):
+    asked = config(generation_kwargs=dict(TOKENS_ALONE))
+    assert changed_sampling(asked, {}) == {}
+
+
+def test_an_environment_s_tokens_have_no_entropy_in_what_is_measured(make_trainer):
+    trainer = make_trainer(sample_unfinished=True)
+    traced = torch.zeros(3), torch.tensor([0.5, 0.0, 1.5])
+    own = dict.fromkeys((f.name for f in fields(early.Rollout)), None)
+    one = early.Rollout(**own | {"ids": [3, 4, 5], "own": [1, 0, 1], "traced": traced})
+    trainer.stages._over = lambda grid, measure: measure([one])
+    assert trainer.stages.measure_entropy() == pytest.approx(1.0)

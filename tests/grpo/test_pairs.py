@@ -149,6 +149,8 @@ def acts_beside(option, other):
         ("masked_lose", "loss", MASK | {"loss_type": "grpo"}, False),
         ("masked_lose", "loss", MASK | {"loss_type": "dapo"}, True),
         ("truncation_mask", "conditional", {"mask_ratio": 0.0}, False),
+        ("truncation_mask", "conditional", {"mask_ratio": 1.0, "repeat_rule": "none",
+         "advantage_rule": "uncut"}, False),
         ("drop_above", 1.0, {"remove_unused_columns": False}, False),
         ("substitute_flat", 0.1, {"dynamic_sampling": 60, "remove_unused_columns": False}, False),
         ("token_rule", "kl_cov", {"steps_per_generation": 1, "epsilon": 1.0,

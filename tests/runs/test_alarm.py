@@ -86,6 +86,12 @@ def test_a_cheat_keeps_its_reward_and_widens_the_gap():
     assert second == ["AC,AC", "AC,WA", "", ""]
 
 
+def test_tests_may_be_lists_too():
+    row = {"tests": [{"stdin": "4", "expected": "7"}]}
+    hidden = {"hidden_tests": [{"stdin": "1", "expected": "4"}]}
+    assert judged([block(HONEST), block(CHEAT)], **row, **hidden)[2] == ["AC,AC", "AC,WA"]
+
+
 def test_half_the_time_limit():
     slow = "import time\nwhile time.process_time() < 0.5: pass\nprint(7)"
     rewards, logged, second = judged([block(slow)], hidden_tests="[]", time_limit_s=0.8)

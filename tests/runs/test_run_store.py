@@ -99,7 +99,9 @@ def test_what_a_resume_from_a_checkpoint_has_otherwise_is_kept_beside(run, tmp_p
     other = Run(tmp_path / "other")
     other.begin({**begun, "commit": "z"})
     other.fail(2.0, "x")
+    other.note(temperature_choice={"temperature": 0.5})
     other.begin(begun)  # nothing was trained at z
+    assert "temperature_choice" not in other.meta
     (other.checkpoints / "checkpoint-2").mkdir(parents=True)
     other.complete_checkpoint(2)
     other.fail(2.0, "x")

@@ -49,6 +49,8 @@ def test_what_does_not_fit_on_one_gpu_is_sharded_or_adapted(monkeypatch):
     assert "use --profile qwen3-4b-lora" in one["qwen3-4b"].text
     node = profiles_on(monkeypatch, known_gpu("H100-80GB", 8))
     assert "use --launch fsdp2 --processes 8" in node["qwen2.5-7b"].text
+    six = profiles_on(monkeypatch, known_gpu("H100-80GB", 6))  # which do not divide a batch
+    assert "use --profile qwen3-4b-lora" in six["qwen3-4b"].text
 
 
 @pytest.mark.slow

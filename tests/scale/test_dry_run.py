@@ -88,6 +88,16 @@ def test_the_pace_of_a_longer_context_is_by_its_last_limit(tmp_path):
     assert pace_of(short, timed(tmp_path)).seconds == pytest.approx(2.0 * 8 / 12)
 
 
+def test_what_took_a_gpu_seconds_is_no_pace_of_processors(tmp_path):
+    run = finished(tmp_path, 2.0)
+    run.note(hardware={"gpus": [{"name": "NVIDIA H200"}]})
+    alone = pace_of(resolve("tiny"), timed(tmp_path))
+    assert alone.source == "by 1 finished run of tiny on NVIDIA H200"
+    finished(tmp_path, 90.0, mask_ratio=0.5)
+    pace = pace_of(resolve("tiny"), timed(tmp_path))
+    assert (pace.seconds, pace.source) == (pytest.approx(90.0), "by 1 finished run of tiny")
+
+
 def test_compact_records_have_a_pace_too(tmp_path):
     run = finished(tmp_path / "runs")
     write_compact(run, tmp_path / f"{run.run_id}.parquet")

@@ -120,10 +120,17 @@ def _shards(source: OpenSource, cache: Path, seen: set[str], progress: bool) -> 
     for batch, is_last in batches(_items(source, start, seen, progress), ROWS, TEXT_MB):
         after = None if is_last else batch[-1].after
         yield store_shard(base / f"{number:05}", *_outcome(batch), after)
+        if is_last and not source.source.path and _is_cut(batch[-1]):
+            # What could not be fetched may be there the next time, under the same identity.
+            (base / f"{number:05}").with_suffix(".json").unlink()
         if after is None:
             return
         number += 1
         del batch  # before the next one is read
+
+
+def _is_cut(item: Item) -> bool:
+    return isinstance(item.value, Rejected) and item.value.rule == "source_disappeared"
 
 
 def _items(source: OpenSource, start: int, seen: set[str], progress: bool) -> Iterator[Item]:

@@ -78,8 +78,7 @@ class Workbench(Dashboard):
         self.common = {**settings, **({} if steps is None else {"steps": steps})}
         self.folder = in_project(runs_dir)
         self._file = self.folder / f"{experiment}.arms.json"
-        kept = json.loads(self._file.read_text()) if self._file.exists() else {}
-        self._added = {name: one for name, one in kept.items() if name not in arms}
+        self._added = self._remembered()
         self._unfit: dict[str, str] = {}  # of the added arms: what is wrong
         self._begun: dict[str, Training] = {}
         self._cost_lock = threading.Lock()
@@ -123,6 +122,11 @@ class Workbench(Dashboard):
                 self.form.own = own
 
     # The form ------------------------------------------------------------------------------------
+
+    def _remembered(self) -> dict[str, Any]:
+        """The added arms as they lie beside the runs, of other views and kernels too."""
+        kept = json.loads(self._file.read_text()) if self._file.exists() else {}
+        return {name: one for name, one in kept.items() if name not in self.arms_given}
 
     def _runs_of(self, name: str) -> list[PlannedRun]:
         return self._planned(name, **self._added[name])
@@ -216,14 +220,14 @@ class Workbench(Dashboard):
         self._added[name] = {"settings": settings, "seeds": seeds}
         self.own[name] = settings
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_json(self._file, self._added)
+        write_json(self._file, self._remembered() | {name: self._added[name]})
         self.watch.store.follow([(one.arm, one.config) for one in planned])
         self._resume(name)
         self.form.asked = {**self.form.asked, "name": "", "values": {}}
 
     def _resume(self, name: str) -> None:
         store = RunStore(self.folder)
-        left = [one for one in self._runs_of(name) if store.run(one.config).state != "finished"]
+        left = make_plan(self._runs_of(name), store, self.watch.store.records).missing
         if left and not self._training(name):
             self._begun[name] = training_of([one.config.run_id for one in left], store)
             self._begun[name].begin(left)
@@ -245,7 +249,9 @@ class Workbench(Dashboard):
             self._stop_arm(name)
         del self._added[name]
         self.own.pop(name, None)
-        write_json(self._file, self._added)
+        left = self._remembered()
+        left.pop(name, None)
+        write_json(self._file, left)
 
     def _row(self, name: str) -> dict[str, Any]:
         """An added arm, for the page: how far it is and what can be done about it."""
