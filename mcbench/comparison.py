@@ -133,6 +133,8 @@ class Comparison(Study):
             display.show(Panel("", missing=f"Nothing is recorded at {self.profile}."), fold=fold)
             return
         blocks = [block_of(self.sources, name) for name in names or (*PANELS, COVERAGE)]
+        if not names:
+            blocks = [one for one in blocks if not one.is_empty]
         display.show(*blocks, prefix=self._prefix, fold=fold)
 
     @property

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from mcbench.grpo.observed import sampler_log_probs
@@ -20,6 +21,20 @@ from mcbench.grpo.sampling import limit_after
 
 if TYPE_CHECKING:
     from mcbench.grpo.trl_compat import RepairedGRPOTrainer
+
+
+def _scored(output: Mapping[str, Any], said: Any) -> Any:
+    """Log-probabilities of the sampled tokens, row by row: as they were scored, else as the sampler
+    ``said`` them, for what a mask had removed before it was scored, too; NaN of what nobody knows.
+    """
+    found = output.get("old_per_token_logps")
+    if found is None:
+        return said
+    unscored = ~(output["completion_mask"].any(dim=1) | found.any(dim=1))
+    return [
+        row if not gone else row * torch.nan if said is None else said[place]
+        for place, (row, gone) in enumerate(zip(found, unscored.tolist(), strict=True))
+    ]
 
 
 @dataclass(frozen=True)
@@ -77,9 +92,10 @@ def generated(
         rows = [row[: len(tokens)] for row, tokens in zip(values, ids, strict=True)]
         return trainer.gather_objects(rows)
 
-    sampled = output.get("old_per_token_logps", sampler_log_probs(trainer, output))
-    if sampled is None and trace is not None:
-        sampled = trace.log_probs
+    said = sampler_log_probs(trainer, output)
+    if said is None and trace is not None:
+        said = trace.log_probs
+    sampled = _scored(output, said)
     columns = {
         name: trainer.gather_objects([row.get(name) for row in trainer.batch_rows])
         for name in trainer.args.record_columns

@@ -36,9 +36,9 @@ def responses(
     trainer.asked_ids = [list(ids) for ids in prompt_ids]
     if trainer.trace is not None and not _of_all(trainer, trainer.trace.is_of(trainer.sampled_ids)):
         trainer.trace = None
+    trainer.seconds = {**trainer.seconds, "generate_s": time.perf_counter() - started}
     if trainer.leaving is not None:
         trainer.leaving.sampled(trainer, prompts, result)
-    trainer.seconds = {**trainer.seconds, "generate_s": time.perf_counter() - started}
     keep_old_log_probs(trainer)
     if trainer.replay is None:
         _start_scoring(trainer)

@@ -258,21 +258,22 @@ def distilled(
     trainer: MicroCoderGRPOTrainer, output: dict[str, Any], told: Sequence[str]
 ) -> Tensor:
     """(B, T) how much likelier each token is to the policy that has read its own response and the
-    feedback on it, nats; 0 where nothing was ``told``.
+    feedback on it, nats; 0 where nothing was ``told``. What it has read stands without a gap, as a
+    prompt does: positions are counted over padding too.
     """
     ids, mask = output["completion_ids"], output["completion_mask"]
-    own = output["prompt_ids"], output["prompt_mask"]
-    said = imitation.padded(trainer._tokenizer(list(told))["input_ids"])
-    feedback, seen = (one.to(ids.device) for one in said)
+    said = trainer._tokenizer(list(told), add_special_tokens=False)["input_ids"]
+    read = zip(trainer.asked_ids, trainer.sampled_ids, said, strict=True)
+    context = imitation.padded([[*prompt, *own, *more] for prompt, own, more in read], "left")
 
-    def scored(before: Sequence[Tensor], masks: Sequence[Tensor]) -> Tensor:
+    def scored(before: Tensor, seen: Tensor) -> Tensor:
         found, _, _ = trainer._get_per_token_logps_and_entropies(
-            trainer.model, torch.cat([*before, ids], 1), torch.cat([*masks, mask], 1), ids.shape[1]
+            trainer.model, torch.cat([before, ids], 1), torch.cat([seen, mask], 1), ids.shape[1]
         )
         return found
 
-    student = scored(own[:1], own[1:])
-    teacher = scored([own[0], ids, feedback], [own[1], mask, seen])
+    student = scored(output["prompt_ids"], output["prompt_mask"])
+    teacher = scored(*(one.to(ids.device) for one in context))
     has = torch.tensor([bool(one) for one in told], device=ids.device).unsqueeze(1)
     return (teacher - student) * mask * has
 

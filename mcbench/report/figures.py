@@ -25,6 +25,7 @@ from mcbench.report.series import (
     eval_lengths,
     measure,
     not_shown,
+    passes,
     smooth,
     step_curves,
 )
@@ -60,7 +61,7 @@ def line(arms: Arms, name: str) -> Figure:
     """
     if name not in LINES:
         raise unknown("line", name, LINES)
-    spec = LINES[name]
+    spec = LINES["reward-mean" if name == "reward" and not passes(arms) else name]
     return compare(
         step_curves(arms, spec.column, spec.scale),
         arms,
@@ -126,9 +127,8 @@ class ArmFigure:
     y_axis: Mapping[str, Any] = field(default_factory=dict)
     limited: bool = False
 
-    def draw(self, arm: str, records: Sequence[Record], limit: int | None) -> Figure:
+    def draw(self, arm: str, records: Sequence[Record], limit: int | None, own: ArmStyle) -> Figure:
         """The figure; without a trace where nothing of it was logged."""
-        own = arm_styles([arm])[arm]
         figure = new_figure(own.label, self.y_title)
 
         def means(column: str, scale: float = 1.0) -> list[Curve]:

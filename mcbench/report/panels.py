@@ -20,7 +20,7 @@ from mcbench.report.base import ROLES, Figure, role_of
 from mcbench.report.coverage import coverage
 from mcbench.report.page import Panel, Plot
 from mcbench.report.series import Arms, Record, eval_lengths, measure, unfinished_runs
-from mcbench.report.style import arm_styles
+from mcbench.report.style import ArmStyle, arm_styles
 
 Draw = Callable[[Arms], list[Plot]]
 
@@ -71,11 +71,13 @@ def _limit(arms: Arms) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _each_arm(name: str, draw: Callable[[str, Sequence[Record], int | None], Figure]) -> Draw:
+def _each_arm(
+    name: str, draw: Callable[[str, Sequence[Record], int | None, ArmStyle], Figure]
+) -> Draw:
     def figures_of(arms: Arms) -> list[Plot]:
         styles, limit = arm_styles(arms), _limit(arms)
         return [
-            Plot(f"{name}-{i}", styles[arm].label, draw(arm, runs, limit), arm=arm)
+            Plot(f"{name}-{i}", styles[arm].label, draw(arm, runs, limit, styles[arm]), arm=arm)
             for i, (arm, runs) in enumerate(arms.items())
         ]
 
@@ -95,7 +97,7 @@ def _length_against_reward(arms: Arms) -> list[Plot]:
 
 
 def _advantages(arms: Arms) -> list[Plot]:
-    each = _each_arm("advantages", lambda arm, runs, limit: spread.advantages(arm, runs))
+    each = _each_arm("advantages", lambda arm, runs, limit, style: spread.advantages(arm, runs))
     at = Plot("advantages-at", "Advantages of all arms", spread.advantage_frames(arms))
     return [*each(arms), at]
 
@@ -195,6 +197,8 @@ def panel(name: str, arms: Arms) -> Panel:
         raise unknown("panel", name, [*_KINDS, COVERAGE])
     kind = _KINDS[wanted]
     plots, flat, missing = drawn(kind, arms)
+    if not (plots or flat or missing):  # nobody asked for it in these runs
+        return Panel(kind.title, missing=_not_recorded(kind))
     said = [missing, left_out(plots), unfinished_runs(arms)]
     return Panel(kind.title, kind.prose, plots, missing=" ".join(filter(None, said)), flat=flat)
 
@@ -208,7 +212,7 @@ def drawn(kind: PanelKind, arms: Arms) -> tuple[list[Plot], list[Plot], str]:
     if not plots:
         if kind.quiet:
             return [], [], ""
-        return [], [], f"Not recorded: {kind.needs or kind.title[0].lower() + kind.title[1:]}."
+        return [], [], _not_recorded(kind)
     absent = ", ".join(plot.caption for plot in everything if not plot.figure.data)
     told = [f"Not recorded: {absent}."] if absent else []
     fixed = {plot.id: values for plot in plots if (values := constant(plot.figure))}
@@ -225,6 +229,10 @@ def drawn(kind: PanelKind, arms: Arms) -> tuple[list[Plot], list[Plot], str]:
             rows = len({shape["name"] for shape in shapes})
             plot.figure.update(margin={"t": 44 + spread.STRIP * rows})
     return plots, flat, " ".join(told)
+
+
+def _not_recorded(kind: PanelKind) -> str:
+    return f"Not recorded: {kind.needs or kind.title[0].lower() + kind.title[1:]}."
 
 
 def constant(figure: Figure) -> str:

@@ -33,7 +33,6 @@ def runs_table(sizes: Mapping[str, Arms]) -> pd.DataFrame:
         styles = arm_styles(arms)
         for arm, record in ((arm, record) for arm, runs in arms.items() for record in runs):
             meta = record.meta
-            started, ended = meta.get("started"), meta.get("ended")
             done = len(record.steps)
             short = done < record.config.steps
             rows.append(
@@ -44,11 +43,22 @@ def runs_table(sizes: Mapping[str, Arms]) -> pd.DataFrame:
                     "Seed": meta["seed"],
                     "Steps": f"{done} of {record.config.steps}" if short else done,
                     "State": meta.get("state", ""),
-                    "Minutes": round((ended - started) / 60, 1) if started and ended else None,
+                    "Minutes": _minutes(record),
                     "Commit": ", ".join(_commits(meta)),
                 }
             )
     return pd.DataFrame(rows)
+
+
+def _minutes(record: Record) -> float | None:
+    """Spent on it, without the time that it lay still; of a run that says nothing of that, until
+    its end.
+    """
+    steps, meta = record.steps, record.meta
+    if "elapsed_s" in steps and len(steps):
+        return round(float(steps["elapsed_s"].iloc[-1]) / 60, 1)
+    started, ended = meta.get("started"), meta.get("ended")
+    return round((ended - started) / 60, 1) if started and ended else None
 
 
 def _commits(meta: Mapping[str, Any]) -> list[str]:

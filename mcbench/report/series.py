@@ -18,7 +18,7 @@ from scipy.special import stdtrit
 from mcbench.report.style import KNOWN, arm_styles
 from mcbench.runs.config import SETTINGS, Config, family_of
 from mcbench.worlds import TASK_SETS
-from mcbench.worlds.base import PASS_AT_1
+from mcbench.worlds.base import PASS_AT_1, TESTS
 
 MIN_SEEDS_FOR_BAND = 3  # with two seeds the t interval is wider than any axis
 # What has to agree, beside the length, for two evaluations to measure the same.
@@ -234,6 +234,14 @@ def eval_lengths(arms: Arms) -> list[int]:
                 found.setdefault(length, []).extend(frame["pass_at_1"][lengths == length])
     different = {tuple(found[length]): length for length in sorted(found, reverse=True)}
     return sorted(different.values())
+
+
+def passes(arms: Arms) -> bool:
+    """Whether the reward of all runs is the share of responses that pass every test."""
+    configs = [record.config for runs in arms.values() for record in runs]
+    return all(
+        one.reward == TESTS and not one.soft_overlong and one.kl_target is None for one in configs
+    )
 
 
 def measure(arms: Arms) -> str:

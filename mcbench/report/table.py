@@ -129,6 +129,15 @@ def run_cells(
     return cells[0] if steps[0] == 0 else None, end if steps[-1] > 0 else None
 
 
+def _trained_on(arms: Arms) -> str:
+    """The length that all were trained at; empty where there are several."""
+    configs = [record.config for runs in arms.values() for record in runs]
+    limits = {one.max_completion_length for one in configs}
+    if len(limits) > 1 or any(one.length_stages for one in configs):
+        return ""
+    return f"train on {limits.pop()}, "
+
+
 def results_table(sizes: Mapping[str, Arms]) -> ScoreTable | None:
     """Our Table 1, at every maximum response length that was evaluated, the training length first.
 
@@ -161,7 +170,7 @@ def results_table(sizes: Mapping[str, Arms]) -> ScoreTable | None:
                 means = [over_seeds("", rows).values for rows in seeds.values()]
                 name = size if len(base) == 1 else model
                 untrained.append(over_seeds(f"{name} ({length})", means))
-            heading = f"{size}, train on {lengths[0]}, test on {length} tokens"
+            heading = f"{size}, {_trained_on(arms)}test on {length} tokens"
             blocks.append(Rows(heading, list(trained.values()), delta_row(trained)))
     if not blocks:
         return None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BEFORE: Mapping[str, Any] = {"kl_estimator": "k3", "temperature_probe_prompts": 16}
 """What runs did that were recorded before there was a setting for it."""
 NOT_ORIGINAL: Mapping[str, Any] = {
-    "token_credit": ("critic", "blame"),
+    "token_credit": ("critic", "blame", "feedback"),
     "token_rule": ("clip_cov",),
     "dynamic_sampling": True,
     "substitute_flat": True,
@@ -34,7 +34,7 @@ NOT_ORIGINAL: Mapping[str, Any] = {
     "reward": ("rlef",),
 }
 """Settings, or values of them, that were other functions than their papers' before 26 November
-2026: runs of that time are ``earlier``, and those since have another id."""
+2026 (``feedback``: the 28th): runs of that time are ``earlier``, those since have another id."""
 DEFAULTS: Mapping[str, Any] = {
     **{
         name: value

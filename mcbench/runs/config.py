@@ -368,6 +368,8 @@ def _with_later_settings(data: Mapping[str, Any]) -> Mapping[str, Any]:
     then.
     """
     found = {"earlier": True, **data}
+    if data.get("token_credit") == "feedback" and "draw_from_set" not in data:
+        found["earlier"] = True  # its teacher read padding between an attempt and what was said
     if "kl_estimator" in data:
         return found
     if data.get("beta"):

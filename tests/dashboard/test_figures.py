@@ -16,6 +16,7 @@ from mcbench.report.base import STEPS, Figure, role_of, seeds_of
 from mcbench.report.encode import figure_spec
 from mcbench.report.numbers import figure_table
 from mcbench.report.series import arm_of, group_runs
+from mcbench.report.style import arm_styles
 
 
 def arms_of(seeds: int = 2) -> Any:
@@ -97,3 +98,29 @@ def test_the_band_of_an_arm_with_a_shorter_seed_stays_whole() -> None:
     assert not np.isnan(band["y"]).any()
     assert band["x"].max() == 19  # the last generation of both
     assert np.isnan(median["y"]).any()
+
+
+def test_a_reward_that_is_no_share_is_not_called_one() -> None:
+    shares, means = (
+        {"grpo": [make_record("grpo", 0, steps=20, settings={"reward": one})]}
+        for one in ("tests", "outcomes")
+    )
+    found = [figures.line(arms, "reward") for arms in (shares, means)]
+    told = ["Responses passing (%)", "Mean reward"]
+    assert [one.layout["yaxis"]["title"]["text"] for one in found] == told
+    values = [np.nanmax(seeds_of(one.data[0])[1]) for one in found]
+    assert values[0] == pytest.approx(100 * values[1])
+
+
+def test_a_figure_of_one_arm_has_its_colour() -> None:
+    arms = {name: [make_record("grpo", 0, steps=20)] for name in ("mine", "other")}
+    styles = arm_styles(arms)
+    for arm, plot in zip(arms, panels.PANELS["lengths"].draw(arms), strict=True):
+        drawn = {one.get("line", {}).get("color") for one in plot.figure.data}
+        assert styles[arm].color in drawn
+
+
+def test_what_nobody_asked_for_is_said_not_to_be_recorded_and_no_more() -> None:
+    made = panels.panel("alarm", {"grpo": [make_record("grpo", 0, steps=20)]})
+    assert (made.is_empty, made.prose) == (True, "")
+    assert made.missing == "Not recorded: hacking alarm."

@@ -173,6 +173,27 @@ def test_feedback_is_distilled_as_trl_s_trainer_does(make_trainer):
     torch.testing.assert_close(found, wanted)
 
 
+def test_the_teacher_s_context_has_no_gap_beside_a_longer_response(make_trainer):
+    """Positions are counted over padding: a gap would move what a token is likely to be."""
+    trainer = make_trainer()
+    rows = {"short": ([3, 4], [5, 6]), "long": ([3, 4, 7], [5, 6, 7, 8, 9, 10])}
+
+    def advantages(*names):
+        trainer.asked_ids, trainer.sampled_ids = (
+            list(one) for one in zip(*map(rows.get, names), strict=True)
+        )
+        prompts = imitation.padded(trainer.asked_ids, "left")
+        answers = imitation.padded(trainer.sampled_ids)
+        output = dict(zip(("prompt_ids", "prompt_mask"), prompts, strict=True))
+        output |= dict(zip(("completion_ids", "completion_mask"), answers, strict=True))
+        return tokens.distilled(trainer, output, ["n m", "n"][: len(names)])
+
+    alone, beside = advantages("short")[0], advantages("short", "long")[0]
+    assert alone.abs().sum() > 0.01
+    torch.testing.assert_close(beside[:2], alone)
+    assert not beside[2:].any()
+
+
 class Answers:
     """A reward whose task has answers."""
 

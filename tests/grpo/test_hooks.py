@@ -13,7 +13,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, TrainerCallback
 from mcbench.errors import UserError
 from mcbench.grpo import diversity, early
 from mcbench.grpo.checks import changed_sampling
-from mcbench.grpo.generation import completion_text, own_text
+from mcbench.grpo.generation import _scored, completion_text, own_text
 from mcbench.grpo.metrics import gradient_metrics, group_metrics
 from mcbench.runs.sampling import TOKENS_ALONE
 
@@ -421,3 +421,12 @@ def test_an_environment_s_tokens_have_no_entropy_in_what_is_measured(make_traine
     one = early.Rollout(**own | {"ids": [3, 4, 5], "own": [1, 0, 1], "traced": traced})
     trainer.stages._over = lambda grid, measure: measure([one])
     assert trainer.stages.measure_entropy() == pytest.approx(1.0)
+
+
+def test_what_was_removed_before_it_was_scored_has_the_sampler_s_log_probabilities():
+    scored = torch.tensor([[-1.0, -2.0], [0.0, 0.0]])
+    output = {"old_per_token_logps": scored, "completion_mask": torch.tensor([[1, 1], [0, 0]])}
+    said = [torch.tensor([-1.1, -2.1]), torch.tensor([-3.0, -4.0])]
+    assert [row.tolist() for row in _scored(output, said)] == [[-1, -2], [-3, -4]]
+    assert _scored(output, None)[1].isnan().all()
+    assert _scored({}, said) is said

@@ -282,3 +282,15 @@ def test_the_papers_arms_are_not_said_to_end_highest_where_ours_does(
     )
     assert told.count("−5.0 points") == 1
     assert ends.finding(papers, 128).startswith("“KL, low clip” ends highest")
+
+
+def test_arms_of_several_limits_are_not_said_to_be_trained_at_one() -> None:
+    def heading(**settings: Any) -> str:
+        records = [make_record("grpo", 0, settings=settings), make_record("microcoder", 0)]
+        made = table.results_table({"nano": by_arm(records)})
+        assert made is not None
+        return made.frame().to_string()
+
+    assert "train on 128, test on 256" in heading()
+    assert "train on" not in heading(max_completion_length=64)
+    assert "train on" not in heading(length_stages=[[0, 32], [16, 128]])

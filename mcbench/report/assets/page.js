@@ -265,7 +265,7 @@
       box.replaceChildren(el("li", { className: "at" }), ...shown.map((trace) =>
         el("li", {}, keyed(trace), named(trace), el("span", {}, el("b"), el("small")))));
     }
-    const at = state.step === null || x !== null ? x : state.step;
+    const at = x !== null || !linked ? x : state.step;
     box.firstChild.textContent = at === null ? "at the end" : linked ? `at step ${at}` : `at ${Number(at.toPrecision(3))}`;
     shown.forEach((trace, i) => {
       const [value, range] = box.children[i + 1].lastChild.children;
@@ -416,8 +416,13 @@
       div.on("plotly_unhover", () => (figure.linked ? point(null) : tell(div)));
     }
     if (!figure.linked) return;
-    div.on("plotly_click", ({ points: [one] }) => document.dispatchEvent(
-      new CustomEvent("open", { detail: { step: one.x, arm: one.data.legendgroup, figure: div.id } })));
+    div.on("plotly_click", ({ points, event }) => {  // of all lines at that step the one that was clicked at
+      const place = event.clientY - div.getBoundingClientRect().top;
+      const away = ({ yaxis, y }) => Math.abs(yaxis._offset + yaxis.d2p(y) - place);
+      const one = points.reduce((best, other) => (away(other) < away(best) ? other : best));
+      const arm = one.data.legendgroup ?? div.closest("figure").dataset.arm;
+      document.dispatchEvent(new CustomEvent("open", { detail: { step: one.x, arm, figure: div.id } }));
+    });
     div.on("plotly_relayout", (change) => {
       const zoomed = "xaxis.range[0]" in change;
       if (zoomed) state.range = [change["xaxis.range[0]"], change["xaxis.range[1]"]];

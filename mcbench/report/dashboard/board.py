@@ -13,7 +13,7 @@ import numpy as np
 
 from mcbench.report.dashboard.follower import RunFollower, StoreFollower
 from mcbench.report.dashboard.progress import Progress, progress_of, span, speed
-from mcbench.report.series import group_runs, seed_of
+from mcbench.report.series import group_runs, passes, seed_of
 from mcbench.report.style import ArmStyle, arm_styles
 
 FIRST_SECTIONS = ("Learning", "Truncation and mask")
@@ -68,10 +68,12 @@ class Board:
         self.first: list[str] = []
         self._arm_order: list[str] = []
         self._row_order: list[str] = []
+        self._begun = False
 
     def look(self) -> bool:
         """Read what is new; whether anything was."""
         changed = self.store.poll()
+        self._begun = bool(self._row_order)  # of every model, which come one after another
         grouped = group_runs((run.arm, run) for run in self.store.runs.values() if run.meta)
         self.sizes = {model: self._seen(arms) for model, arms in grouped.items()}
         return changed
@@ -115,7 +117,7 @@ class Board:
         drawn: list[str] = []
         for ids in by_arm.values():
             few = not drawn or len(drawn + ids) <= MOST_CHOSEN
-            if self._row_order or not self.store.all or few:
+            if self._begun or not self.store.all or few:
                 drawn += ids
         self.first += drawn
 
@@ -145,9 +147,16 @@ def _row(run: RunFollower, style: ArmStyle, progress: Progress) -> dict[str, Any
         "count": f"{progress.step}/{progress.steps}" if progress.steps else "",
         "speed": speed(progress.rate) if progress.rate and progress.state == "running" else "",
         "left": span(progress.left_s) if progress.left_s is not None else "",
-        "reward": _percent(progress.reward),
+        "reward": _reward(progress.reward, run),
         "accuracy": _percent(progress.accuracy),
     }
+
+
+def _reward(reward: float | None, run: RunFollower) -> str:
+    """A share where tests alone reward, else a number."""
+    if reward is None or passes({"": [run]}):
+        return _percent(reward)
+    return f"{reward:.3g}"
 
 
 def _percent(share: float | None) -> str:

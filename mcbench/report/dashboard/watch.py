@@ -143,6 +143,8 @@ class Watch:
     def stored_at(self, point: Mapping[str, Any], asked: Mapping[str, Any]) -> Any:
         """Run and step of the responses stored nearest to a point: an arm and a step."""
         _, seen, chosen = self._chosen(asked)
+        if point.get("arm") is None:  # of a figure that is of no arm
+            return None
         return seen.stored_nearest(str(point["arm"]), float(point["step"]), chosen)
 
     def answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
