@@ -92,7 +92,7 @@ def generated(
         rows = [row[: len(tokens)] for row, tokens in zip(values, ids, strict=True)]
         return trainer.gather_objects(rows)
 
-    said = sampler_log_probs(trainer, output)
+    said: Any = sampler_log_probs(trainer, output)
     if said is None and trace is not None:
         said = trace.log_probs
     sampled = _scored(output, said)
