@@ -203,9 +203,9 @@ def test_a_claim_on_what_is_no_arm_is_refused_before_anything_is_trained(
 
 def test_arms_with_other_data_are_none_of_the_protocol(recorded):
     """By name they are the experiment's; what they say is not its verdict."""
-    seeds, options = range(10, 22), {"experiment": "data_quality", "profile": "nano-steady"}
-    study, _ = recorded(None, seeds=seeds, train=False, **options)
-    assert study.results["D2"].basis == PROTOCOL
+    options = {"experiment": "data_quality", "profile": "nano-steady", "seeds": [10]}
+    study, _ = recorded(None, train=False, **options)
+    assert study.results["D2"].basis.startswith(PROTOCOL)
     own = EXPERIMENTS["data_quality"].arms["harder"]
     for changed, same in (({}, True), ({"train_limit": 7}, False)):
         arms = {"harder": {**own, **changed}}
