@@ -21,17 +21,28 @@ TABLES = ("paper", "rivals", "questions", "landscape")
 KEYS = ({one.name for one in fields(Claim)} - {"id", "contrasts"}) | {"parts"}
 
 
-HERE = Path(__file__).resolve().parent
-
-
 def read_claims(path: str | Path) -> dict[str, Claim]:
-    """The claims of a table, by id; what a section says holds for all of its rows.
+    """The claims of a table of one's own, by id; what a section says holds for all of its rows.
 
     Raises:
-        UserError: a file that cannot be read, or a row that is no claim; the message names it.
+        UserError: a file that cannot be read, a row that is no claim, or one with an id of ours; it
+            is named.
+    """
+    found = claims_in(Path(path))
+    for name in found:
+        if name in OURS:
+            raise UserError(f"claim {name} of {path}: there is one of this id already")
+    return found
+
+
+def claims_in(path: Path) -> dict[str, Claim]:
+    """The claims of any table, by id.
+
+    Raises:
+        UserError: as :func:`read_claims`, whatever their ids.
     """
     try:
-        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise UserError(f"{path} is no table of claims: {error}") from error
     of_all = {name: one for name, one in table.items() if not isinstance(one, dict)}
@@ -41,8 +52,6 @@ def read_claims(path: str | Path) -> dict[str, Claim]:
             shared = {name: one for name, one in body.items() if not isinstance(one, dict)}
             for name, row in body.items():
                 if isinstance(row, dict):
-                    if name in OURS and Path(path).resolve().parent != HERE:
-                        raise UserError(f"claim {name} of {path}: there is one of this id already")
                     row = {"section": section, **of_all, **shared, **row}
                     found[name] = _claim(name, row)
     return found
@@ -76,12 +85,13 @@ def _claim(name: str, row: Mapping[str, Any]) -> Claim:
         ) from None
 
 
-OURS: frozenset[str] = frozenset()
-"""The ids of the tables that come with this package, once they are read."""
 CLAIMS: dict[str, Claim] = {
-    name: one for table in TABLES for name, one in read_claims(HERE / f"{table}.toml").items()
+    name: one
+    for table in TABLES
+    for name, one in claims_in(Path(__file__).with_name(f"{table}.toml")).items()
 }
 OURS = frozenset(CLAIMS)
+"""The ids of the tables that come with this package."""
 
 
 def claims_of(experiment: str) -> list[Claim]:

@@ -43,6 +43,7 @@ from mcbench.errors import UserError
 from mcbench.evaluator import Evaluator
 from mcbench.files import digest, file_digest, make_writable, replacing, write_atomic
 
+_logger = logging.getLogger(__name__)
 _OUT_ROWS, _OUT_MB = 5000, 32  # of a file of the finished set, which ends at either
 
 
@@ -133,9 +134,6 @@ def _stages(
         yield Difficulty(config.difficulty, read_pass_rates(Path(rates)) if rates else {})
 
 
-_told = logging.getLogger(__name__)
-
-
 def _against(config: BuildConfig) -> Iterator[Problem]:
     """The evaluation problems that are named, whole.
 
@@ -152,7 +150,7 @@ def _against(config: BuildConfig) -> Iterator[Problem]:
             )
         if refused:
             told = len(refused), source.adapter, refused[0].id, refused[0].detail
-            _told.warning("decontaminate: %d rows of %s cannot be read, such as %s: %s", *told)
+            _logger.warning("decontaminate: %d rows of %s cannot be read, such as %s: %s", *told)
 
 
 def _log(shards: Sequence[Shard], columns: Sequence[str]) -> pd.DataFrame:

@@ -170,8 +170,7 @@ def accepts(test: dict[str, Any], expected: Any, value: Any, real: bool = False)
         return bool(value is (expected if isinstance(expected, bool) else True))
     rules = Rules(**{name: test[name] for name in RULE_NAMES if name in test})
     if "stdin" in test:
-        real = real and not rules.stated_tolerance and not has_real_numbers(expected)
-        rules = replace(rules, real=rules.real or real)
+        rules = replace(rules, real=real and not rules.stated_tolerance)
         return isinstance(value, str) and compare_text(expected, value, rules).accepted
     return compare_values(expected, value, rules).accepted
 

@@ -12,7 +12,7 @@ from mcbench.claims.contrast import parse
 from mcbench.claims.curves import PassRates, RunCurves
 from mcbench.claims.evidence import Evidence
 from mcbench.claims.rules import answer_state
-from mcbench.claims.table import TABLES, read_claims
+from mcbench.claims.table import TABLES, claims_in, read_claims
 from mcbench.errors import UserError
 
 from .effects import make_runs
@@ -142,7 +142,7 @@ def test_a_row_that_is_none_says_which_and_why(
 
 def test_no_claim_stands_in_two_tables() -> None:
     folder = Path(Claim.__module__.replace(".", "/")).parent
-    rows = [name for one in TABLES for name in read_claims(folder / f"{one}.toml")]
+    rows = [name for one in TABLES for name in claims_in(folder / f"{one}.toml")]
     assert sorted(rows) == sorted(CLAIMS)
 
 
