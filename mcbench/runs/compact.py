@@ -32,7 +32,7 @@ from mcbench.runs.store import Run, RunRecord, read_run
 if TYPE_CHECKING:
     import pandas as pd
 
-SAMPLE_GROUPS = 3
+SAMPLE_GROUPS = 2
 _GROWING = {"step": 0, "elapsed_s": 1}  # digits after the point
 _NOISE = {"loss", "grad_norm", "clip_ratio/low_mean", "clip_ratio/high_mean"}
 _LEFT_OUT = re.compile(
