@@ -131,8 +131,7 @@ def test_every_committed_record_is_found_under_the_arms_it_was_trained_for(commi
             if profile in experiment.profiles:
                 # Round 1 has the paper's GRPO on nano-steady alone, as kl_low_clip.
                 results = (experiment.name, profile) == ("results", "nano-steady-m")
-                # SDPO's were taken back, till they are trained again.
-                left = {"grpo"} if results else {"sdpo"} - set(runs)
+                left = {"grpo"} if results else set()
                 if not runs and experiment.name in REGISTERED:
                     continue  # registered, not trained yet
                 assert list(runs) == [arm for arm in experiment.arms if arm not in left]

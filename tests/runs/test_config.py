@@ -71,9 +71,6 @@ def test_the_arms_of_all_experiments_give_exactly_the_committed_records():
     }
     recorded = {path.stem for path in RECORDS.glob("*.parquet")}
     registered = [{one.config.run_id for one in planned_together([name])} for name in REGISTERED]
-    # Taken back (docs/lab-log.md, 28 November 2026), until they are trained again.
-    taken_back = planned_runs("turns_originals", arms=["sdpo"])
-    registered.append({one.config.run_id for one in taken_back})
     untrained |= set().union(*(ids for ids in registered if not ids & recorded))  # whole or none
     seeds = {"code_evaluator": 5, "data_quality": 5, "truncation_mask": 5}
     three = ("cross_model", "batch_size", "kl_and_clip", "context_length", "temperature")
