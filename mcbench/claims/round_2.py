@@ -123,6 +123,8 @@ _TABLES = rows_beside(__file__, "round_2.toml")
 HYPOTHESES = _rows("hypotheses")
 BESIDE = _rows("beside")
 """Measured and told with their intervals; no part of the family, and decide nothing."""
+ASKED_OTHERWISE: Mapping[str, str] = _TABLES["asked_otherwise"]
+"""Claims of the paper that are asked again, and what of the question is another one."""
 NOT_TESTABLE: Mapping[str, str] = _TABLES["not_testable"]
 """Claims of the paper that the nano world cannot decide, and why."""
 

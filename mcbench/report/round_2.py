@@ -11,7 +11,14 @@ import pandas as pd
 from mcbench.claims import CLAIMS, Result
 from mcbench.claims.evidence import Part
 from mcbench.claims.margins import POINTS
-from mcbench.claims.round_2 import BESIDE, Blocks, Outcome, claim_states, measured
+from mcbench.claims.round_2 import (
+    ASKED_OTHERWISE,
+    BESIDE,
+    Blocks,
+    Outcome,
+    claim_states,
+    measured,
+)
 from mcbench.claims.rules import INCONCLUSIVE, REFUTED, SUPPORTED
 from mcbench.report.claims import in_brackets, in_margins, numbers
 from mcbench.report.page import Section, Table, Verdict
@@ -19,6 +26,10 @@ from mcbench.report.page import Section, Table, Verdict
 TOLD = (
     "Twelve hypotheses, chosen after round 1 and registered before their runs, on fresh seeds; "
     "nothing is pooled with round 1. A block is not looked at before it is whole."
+)
+CHANGED = (
+    "Round 2 has 24 or 36 fresh seeds in place of 12, both test lengths in place of the first, "
+    "intervals over other features, one correction over twelve; rows say what is asked otherwise."
 )
 Outcomes = Mapping[str, Outcome]
 
@@ -88,6 +99,7 @@ def claims_table(outcomes: Outcomes, before: Mapping[str, Result] | None = None)
             **({} if before is None else {"Round 1": _state(before.get(name))}),
             "Round 2": found[name][0],
             "By": found[name][1],
+            "Asked otherwise": ASKED_OTHERWISE.get(name, "–"),
         }
         for name, claim in CLAIMS.items()
         if name in found
@@ -125,7 +137,7 @@ def section(outcomes: Outcomes, before: Mapping[str, Result]) -> Section:
     return Section(
         "round-2",
         "Round 2",
-        "",
+        CHANGED,
         [
             Table(claims_table(outcomes, before), fold="Both rounds"),
             Table(hypotheses_table(outcomes), fold="Hypotheses"),
@@ -141,8 +153,10 @@ def lines(outcomes: Outcomes, before: Mapping[str, Result]) -> list[str]:
         why = row["Why there is no decision"]
         said = row["Hypothesis"] if why == "–" else f"{row['Hypothesis']} ({why})"
         told.append(f"{row['Id']:4}{row['State']:13}{found} {said}")
-    told += ["", "What it makes of the paper's claims (round 1, round 2, by what)", ""]
+    told += ["", "What it makes of the paper's claims (round 1, round 2, by what)", CHANGED, ""]
     for row in claims_table(outcomes, before).to_dict("records"):
         name, said = row["Claim"].split(": ", 1)
         told.append(f"{name:4}{row['Round 1']:13}{row['Round 2']:18}{said} ({row['By']})")
+        if row["Asked otherwise"] != "–":
+            told.append(f"{'':35}{row['Asked otherwise']}")
     return told

@@ -48,6 +48,7 @@ def test_the_family_is_registered_whole():
         assert set(one.seeds) <= set(ROUND_2[one.block].seeds)
         assert set(one.asks) <= {name for name, claim in CLAIMS.items() if claim.whose == "paper"}
     assert set(round_2.NOT_TESTABLE) <= set(CLAIMS)
+    assert {name for one in round_2.HYPOTHESES for name in one.asks} == {*round_2.ASKED_OTHERWISE}
     runs = {one.config.run_id for name in ROUND_2 for one in planned_runs(name)}
     assert len(runs) == 480
     assert not ROUND_2.keys() & EXPERIMENTS.keys()
