@@ -137,8 +137,7 @@ def runs_section(records: Sequence[Record]) -> Section:
     return Section(
         "runs",
         f"{len(records)} runs",
-        "Every configuration that was trained, with its seeds, and the settings in which it "
-        "differs from most others.",
+        "Every configuration trained, its seeds, and where it differs from most others.",
         [_table(configurations_table(records), "Configurations")],
     )
 

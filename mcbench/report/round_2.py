@@ -28,8 +28,7 @@ TOLD = (
     "nothing is pooled with round 1. A block is not looked at before it is whole."
 )
 CHANGED = (
-    "Round 2 has 24 or 36 fresh seeds in place of 12, both test lengths in place of the first, "
-    "intervals over other features, one correction over twelve; rows say what is asked otherwise."
+    "24 or 36 seeds, both lengths, other features, one correction; rows say what else changed."
 )
 Outcomes = Mapping[str, Outcome]
 
@@ -60,7 +59,7 @@ def sentence(outcomes: Outcomes) -> str:
 def _shortly(one: Outcome) -> str:
     """Without what it is an average over, and what it is taken to mean."""
     says = re.split(r": |, on average", one.hypothesis.says.rstrip("."))[0]
-    return f"{says} ({in_brackets(_part(one))})"
+    return f"{says} ({in_brackets(_part(one)).replace(' points', '')})"
 
 
 def hypotheses_table(outcomes: Outcomes) -> pd.DataFrame:
