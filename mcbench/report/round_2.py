@@ -27,9 +27,7 @@ TOLD = (
     "Twelve hypotheses, chosen after round 1 and registered before their runs, on fresh seeds; "
     "nothing is pooled with round 1. A block is not looked at before it is whole."
 )
-CHANGED = (
-    "24 or 36 seeds, both lengths, other features, one correction; rows say what else changed."
-)
+CHANGED = "24 or 36 seeds, both lengths, other features, one correction; rows say what else."
 Outcomes = Mapping[str, Outcome]
 
 
@@ -52,14 +50,15 @@ def sentence(outcomes: Outcomes) -> str:
     told = [f"Round 2, twelve hypotheses on fresh seeds: {counted(outcomes)}."]
     for state in (SUPPORTED, REFUTED):
         if of := [_shortly(one) for one in outcomes.values() if one.state == state]:
-            told.append(f"{state.capitalize()}: {'; '.join(of)}.")
+            told.append(f"{state.capitalize()}, in {POINTS}: {'; '.join(of)}.")
     return " ".join(told)
 
 
 def _shortly(one: Outcome) -> str:
     """Without what it is an average over, and what it is taken to mean."""
     says = re.split(r": |, on average", one.hypothesis.says.rstrip("."))[0]
-    return f"{says} ({in_brackets(_part(one)).replace(' points', '')})"
+    effect, interval = numbers(_part(one)).values()
+    return f"{says} ({effect.removesuffix(f' {POINTS}')} [{interval}])"
 
 
 def hypotheses_table(outcomes: Outcomes) -> pd.DataFrame:

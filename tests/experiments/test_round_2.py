@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mcbench.claims import CLAIMS, Result
-from mcbench.claims.round_2 import END, HYPOTHESES, NOT_WHOLE
+from mcbench.claims.round_2 import ASKED_OTHERWISE, END, HYPOTHESES, NOT_WHOLE
 from mcbench.experiments.experiments import PlannedRun, planned_runs
 from mcbench.experiments.round_2 import outcomes, registered, whole_block, with_second_round
 from mcbench.report.round_2 import claims_table, counted, hypotheses_table, lines, sentence, tiles
@@ -77,12 +77,15 @@ def test_what_whole_blocks_say_stands_beside_what_is_open(limits: Path) -> None:
     again = claims_table(found, {"C1": Result(CLAIMS["C1"], 12)}).set_index("Claim")
     (c1,) = (name for name in again.index if name.startswith("C1: "))
     assert again.loc[c1, ["Round 1", "Round 2"]].tolist() == ["inconclusive", "supported"]
+    assert again.loc[c1, "Asked otherwise"] == ASKED_OTHERWISE["C1"]
     (tile,) = (one for one in tiles(found) if one.id == "H8")
     assert tile.side == "for"
     assert tile.size == pytest.approx(25, abs=3)  # margins
     assert tile.track is not None
     assert sentence(found).startswith("Round 2, twelve hypotheses on fresh seeds: 1 supported")
-    assert "Supported: All of the limit ends higher than half of it (+" in sentence(found)
+    assert "Supported, in points: All of the limit ends higher than half of it (+" in sentence(
+        found
+    )
     assert sentence(outcomes([])) == ""
     shortly = sentence({"H1": replace(found["H8"], hypothesis=HYPOTHESES[0])})
     assert "higher than averaging it over tokens (+" in shortly
